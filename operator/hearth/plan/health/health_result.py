@@ -100,7 +100,7 @@ def unknown(reason: str, message: str) -> HealthResult:
 
 
 def with_message(result: HealthResult) -> HealthResult:
-    """Return the result, with a message unless the object is ready: many objects report a state without a message."""
+    """Return the result with a default message if the object is not ready and reports no message."""
     if result.state is HealthState.READY or result.message.strip():
         return result
     return dataclasses.replace(result, message="its controller has not reported why")
@@ -189,7 +189,7 @@ def find_unobserved(fields: Fields, *, is_always_reported: bool = False) -> Heal
 def assess_observed(fields: Fields, rule: HealthRule) -> HealthResult:
     """Return the result of `rule`, or progressing while the controller has not observed the latest generation.
 
-    What `Ready` says of the latest generation counts before that, unless it makes the object ready.
+    A `Ready` condition for the latest generation counts even before that, unless it makes the object ready.
     """
     unobserved = find_unobserved(fields)
     if unobserved is None:

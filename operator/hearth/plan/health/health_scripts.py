@@ -118,7 +118,7 @@ RUNNING: Final = progressing(EVALUATING, "its health script is being run")
 def find_scripts(documents: Mapping[str, str]) -> Iterator[tuple[str, str, str] | Mistake]:
     """Find the scripts in the keys of Argo CD: kind, text and location of each; or an error.
 
-    The other settings of Argo CD say nothing about health, and are skipped.
+    Other settings of Argo CD are skipped.
     """
     for key, text in documents.items():
         if key == PREFIX:

@@ -127,7 +127,7 @@ def _hides(line: str, hidden: Collection[str]) -> bool:
 
 
 def explain_pods(pods: Iterable[Object]) -> str:
-    """Return `container app of pod/web-1: ErrImagePull: not found`, or "" if no Pod says anything."""
+    """Return `container app of pod/web-1: ErrImagePull: not found`, or "" if no Pod reports a cause."""
     newest = sorted(pods, key=lambda pod: health_result.read_text(pod, "metadata.creationTimestamp"), reverse=True)
     return next(filter(None, map(_explain_pod, newest)), "")
 
@@ -151,6 +151,6 @@ def _explain_pod(pod: Object) -> str:
 
 
 def shorten_line(text: str) -> str:
-    """Return a text of a stranger on one line, without control characters and not longer than may be shown."""
+    """Return text of another program as one line, without control characters and cut to the displayed length."""
     line = " ".join(UNSAFE.sub(" ", text).split())
     return line if len(line) <= LINE_LENGTH else f"{line[:LINE_LENGTH]}{redaction.ELLIPSIS}"

@@ -417,7 +417,7 @@ def read_value(node: yaml.ScalarNode) -> Any:
 
 
 def describe_unknown_name(name: str, source: str) -> str:
-    """Explain why an expression may not use a name."""
+    """Explain why an expression cannot use a name."""
     where = error_hints.quote_expression(source)
     if name == CONDITION:
         return f"{where} uses {CONDITION}, but its case matches no condition; add e.g. condition: Ready=False"

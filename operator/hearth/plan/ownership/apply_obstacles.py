@@ -60,7 +60,7 @@ class Owners:
 
     @property
     def is_owned_whole(self) -> bool:
-        """Return whether anyone owns this level as a whole."""
+        """Return whether any manager owns this level as a whole."""
         return any(not node for node in self._nodes())
 
     def list_items(self) -> Iterator[str]:
@@ -123,9 +123,9 @@ class Prediction:
 
 
 def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] = ()) -> tuple[Object, list[FieldsPath]]:
-    """Return the object after an apply of the manifest, without its metadata and status; and the foreign list items.
+    """Return the object after an apply of the manifest, without metadata and status, and the foreign list items.
 
-    Foreign are the items of others in lists that the manifest applies. dropped: those that the result leaves out.
+    A foreign item belongs to another manager, in a list that the manifest applies. dropped: foreign items to remove.
     """
     prediction, owners = Prediction(dropped), find_owners(live)
     merged = prediction.merge(strip(manifest), strip(live), owners, path=())

@@ -83,7 +83,7 @@ def find_unstated(owned_fields: Node, stated: Any, path: FieldsPath) -> Iterator
 
 
 def find_unstated_items(owned_fields: Node, stated: list[Any], path: FieldsPath) -> Iterator[FieldsPath]:
-    """Find the same in a list whose items have separate owners."""
+    """Find owned fields that the manifest does not set, in a list whose items have separate owners."""
     entries = {element: child.parse_key(element) for element in owned_fields if element.startswith("k:")}
     items = {at: item for at, item in enumerate(stated) if isinstance(item, dict)}
     keys = frozenset(name for key in entries.values() for name in key)
@@ -214,7 +214,7 @@ def find_outdated_annotations(manifest: Object, live: Object, created: Object) -
 
 
 def find_outdated(stated: Any, live: Any, created: Any, owners: Owners, path: FieldsPath) -> Iterator[FieldsPath]:
-    """Find the same at and below a path."""
+    """Find the fields at and below a path that no manager owns and that a new object would not have."""
     if owners.is_owned_whole:
         return
     if stated is None and owners.is_unowned and created is MISSING:
@@ -235,7 +235,7 @@ def find_outdated(stated: Any, live: Any, created: Any, owners: Owners, path: Fi
 
 
 def find_values(created: Object, paths: Iterable[FieldsPath]) -> dict[FieldsPath, Any]:
-    """Return the values of those of these fields that a new object has."""
+    """Return the values that a new object has in these fields, without fields that it lacks."""
     return {path: value for path in paths if (value := read(created, path)) is not MISSING}
 
 

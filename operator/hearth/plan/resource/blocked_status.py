@@ -109,7 +109,7 @@ def find_mistake(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> Mi
 
 
 def find_repeated(resource: ResourceBlueprint, manifest: Mapping[str, Any]) -> EvaluationError | None:
-    """Find elements of lists that became the same as others by the values of expressions."""
+    """Find duplicate list elements that the values of expressions created."""
     found = resource.find_repeated(manifest) if resource.find_repeated is not None else ()
     if not found:
         return None

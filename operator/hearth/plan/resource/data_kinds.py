@@ -51,9 +51,7 @@ def describe_loss(kind: str, replacement: Replacement, *, has_claims: bool) -> s
 
 
 def describe_overlap(replacement: Replacement | None, manifest: Mapping[str, Any]) -> str:
-    """Return the effect of a replacement even though the Pods of both objects may not run at the same time; "" for
-    none.
-    """
+    """Return the effect of running old and new Pods at the same time if that is not allowed, otherwise ""."""
     reason = workloads.find_stop_reason(manifest) if replacement is Replacement.CREATE_FIRST else ""
     return f"old and new Pods run at the same time, although {reason}" if reason else ""
 
@@ -70,7 +68,7 @@ def may_hold_data(kind: str) -> bool:
 
 
 def describe_rename(kind: str, *, old: str, new: str) -> str:
-    """Return the warning for a resource that leaves the template while a new one of the same kind appears."""
+    """Return the warning for a removed resource if a new one of the same kind appears in the template."""
     name = kind.partition(".")[0]
     fate = (
         "leaves its claims behind, unused, until a resource has its name again"

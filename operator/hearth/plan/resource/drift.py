@@ -165,7 +165,7 @@ def describe(lost: Iterable[LostField]) -> str:
 def describe_drift(
     context: ResourceContext, child: Child, finding: DriftFinding, applied: AppliedObject
 ) -> tuple[ResourceCondition, ...]:
-    """Describe drift that stays, for the Stack's owner: what `driftPolicy` tolerates, and what waits for `spec.paused`."""
+    """Describe drift that stays because of `driftPolicy` or `spec.paused`, for the Stack's owner."""
     if not (finding.tolerated or finding.altered or finding.to_repair):
         # Nearly always so; the manifest is made at each call, and takes longer than the rest of the decision.
         return ()
@@ -221,6 +221,6 @@ def find_open_query(query: ManagerQuery, memory: InMemoryState) -> ManagerQuery 
 
 
 def find_manager(child: Child, memory: InMemoryState) -> str:
-    """Return the field managers that the last query found for the object."""
+    """Return the field managers that the last query returned for the object."""
     known = memory.field_managers.get(child.uid)
     return known[1] if known is not None else reverted_values.UNKNOWN

@@ -176,7 +176,7 @@ def is_held(status: ResourceStatus) -> bool:
 
 
 def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
-    """Explain why an action is denied, and what would allow it."""
+    """Explain why an action is denied, and which change would allow it."""
     denial = f"{rule.place} denies {action} of {rule.resource!r}"
     if action is Action.DELETE:
         # What requires it may be the deletion of the Stack, which nothing reverts.
@@ -262,7 +262,7 @@ REPEATED = f"was written several times lately with the same content, so that the
 
 
 def delay_repeated(name: str, status: ResourceStatus, *, memory: InMemoryState, now: float) -> ResourceStatus:
-    """Return the status with its step only if its delay is over, and with what undoes the writes. now: monotonic seconds."""
+    """Return the status, without its step while the step is delayed, and with the cause. now: monotonic seconds."""
     step, record = status.step, memory.governor.find_problem(name, now=now)
     due = memory.find_due(name, step) if step is not None else 0.0
     if due > now:

@@ -40,7 +40,7 @@ def describe_holder(
 
 
 def describe_held(manifest: Mapping[str, Any], holder: str, *, is_name_pinned: bool) -> str:
-    """Return that `holder`, an older object of the resource, has what the new object needs, and the way out; "" for nothing."""
+    """Return the exclusive properties that an older object, `holder`, still has, with the way out; "" for none."""
     found = list(dict.fromkeys(find_exclusive(manifest)))
     if not found:
         return ""

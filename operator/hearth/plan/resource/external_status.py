@@ -86,7 +86,7 @@ class ExternalObjects:
         return before != self._seen[name]
 
     def find_queries(self, *, reader: Reader, kinds: WatchedKinds, rules: HealthRules) -> dict[str, ExternalQuery]:
-        """Return by name the objects that the cache must hold: none that the Stack may not read."""
+        """Return, by name, the objects that the cache must hold, without those that the Stack is forbidden to read."""
         queries: dict[str, ExternalQuery] = {}
         for name, external in self._blueprint.externals.items():
             kind = kinds.served.find(external.api_version, external.kind)

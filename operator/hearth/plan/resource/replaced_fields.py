@@ -49,7 +49,7 @@ def find_replaced_field(
 
 
 def overlook_drift(stated: Any, live: Any, path: Path, applied: AppliedFields, known: frozenset[str]) -> Any:
-    """Return the stated value with the live ones of fields that only drifted. known: the hashes of the object's record."""
+    """Return the manifest's value, with live values for fields that only drifted. known: the hashes in the record."""
     if isinstance(stated, dict) and stated and (live is None or isinstance(live, dict)):
         found = {
             key: overlook_drift(value, (live or {}).get(key), (*path, key), applied, known)

@@ -212,7 +212,7 @@ def read_fields(child: Child, paths: Iterable[Path]) -> dict[Path, Any]:
 
 
 def remember(manifest: Object, record: str) -> Object:
-    """Return the same apply with the record in the object's annotation."""
+    """Return the apply with the suspend record added to the object's annotations."""
     metadata = {**manifest["metadata"], "annotations": {names.ANNOTATION_SUSPENDED: record}}
     for key, value in (manifest["metadata"].get("annotations") or {}).items():
         metadata["annotations"][key] = value

@@ -217,7 +217,7 @@ class StepGovernor:
         return record is not None and record.done >= FREE - 1.0 and not record.is_unsteady
 
     def note_evidence(self, resource: str, evidence: str) -> None:
-        """Record what undoes the applies of a resource."""
+        """Record the reason why the applies of a resource are undone."""
         record = self.records.get((resource, WorkType.APPLY))
         if record is not None and record.evidence != evidence:
             self.records[resource, WorkType.APPLY] = replace(record, evidence=evidence)

@@ -159,5 +159,5 @@ def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> s
 
 
 def read_since(status: Mapping[str, Any]) -> str:
-    """Return since when an instance is in progress, as its status says, or "" if it is not."""
+    """Return the time since when an instance is in progress, from its status, or "" if it is not in progress."""
     return conditions.summarize(status)[1]

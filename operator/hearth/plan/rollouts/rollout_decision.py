@@ -245,7 +245,7 @@ def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> Roll
 
 
 def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) -> Waves:
-    """Divide the instances that follow among the waves; those that are not well come last."""
+    """Divide the instances that follow the definition among the waves. Unhealthy instances come last."""
     is_progressive = policy.strategy == rollout_policy.PROGRESSIVE
     wanted = policy.waves if is_progressive else ()
     left = [each for each in free if each.revision == newest or each.is_well]

@@ -77,7 +77,7 @@ class RolloutPolicy:
 
 
 def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
-    """Parse `spec.rollout` without mistakes; see `find_mistakes`."""
+    """Parse a valid `spec.rollout`; `find_mistakes` validates it."""
     window = stated.get("window")
     return RolloutPolicy(
         strategy=stated.get("strategy", PROGRESSIVE),

@@ -38,7 +38,7 @@ def find_keys(child: Child) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class ObsoleteChildren:
-    """Obsolete children of one Stack, with those that no other obsolete child requires."""
+    """Obsolete children of one Stack, and the subset that no other obsolete child requires."""
 
     children: dict[str, Child] = field(default_factory=dict)
     """By UID."""

@@ -26,7 +26,7 @@ ALL: Final = "100%"
 
 @dataclass(slots=True)
 class Removals:
-    """Those of one collection."""
+    """The unwanted members of one collection."""
 
     since: dict[str, float] = field(default_factory=dict)
     """Monotonic time when a member with an object was first unwanted."""
@@ -89,7 +89,7 @@ class MemberRemovals:
             self._found[collection].is_confirmed = True
 
     def release(self) -> None:
-        """Let all go that wait, at the request of the user; also those that are found to wait after a restart."""
+        """Release all waiting members at the request of the user, including those that are detected after a restart."""
         self.is_releasing = True
 
     def forget(self) -> None:
@@ -180,7 +180,7 @@ class MemberRemovals:
         return [name for name, each in self._found.items() if not each.is_confirmed and now >= each.due]
 
     def describe(self, request: str) -> Iterator[str]:
-        """Describe which objects stay because they are too many. request: the command that lets them go."""
+        """Describe the objects that stay because too many members disappeared. request: the releasing command."""
         for name, each in sorted(self._found.items()):
             if each.is_excess:
                 kept = [members.key_of(member) for member in each.waiting]

@@ -33,7 +33,7 @@ class RefreshResult:
 
 
 class NamesByState(dict[ResourceState, dict[str, None]]):
-    """The names of the resources in each state. A state without any takes no memory, in any of thousands of Stacks."""
+    """The names of the resources in each state. A state without resources takes no memory."""
 
     __slots__ = ()
 

@@ -200,7 +200,7 @@ class StackPlanner:
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
     def find_queries(self) -> dict[str, ExternalQuery]:
-        """Return by name the external objects that the cache must know, without those that may not be read."""
+        """Return, by name, the external objects that the cache must hold, without unreadable ones."""
         return self._planner.find_queries()
 
     def set_external_views(self, find_view: Callable[[str], ExternalView]) -> None:
@@ -568,7 +568,7 @@ class StackPlanner:
         return Work(resource=root, type=WorkType.APPLY, share=share)
 
     def find_turnover(self, step: Step) -> Work | None:
-        """Find what else counts if the step creates a member of a collection that others decide on, and lost some."""
+        """Return additional work to count if the step replaces a lost member and other clients control the list."""
         if not isinstance(step, Apply) or step.uid is not None or not members.is_member(step.resource):
             return None
         root = members.root_of(step.resource)
@@ -664,7 +664,7 @@ def find_order(blueprint: Blueprint) -> tuple[str, ...]:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BlueprintUpdate:
-    """What differs between two blueprints."""
+    """The differences between two blueprints."""
 
     changed: tuple[str, ...] = ()
     """The resources whose manifests changed."""
@@ -684,7 +684,7 @@ class BlueprintUpdate:
 
 
 def find_update(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
-    """Return what differs if these are only manifests and members; None if a new planner must plan everything.
+    """Return the differences if only manifests and members differ, or None if a new planner must plan everything.
 
     rules: those in force, which may name members that come or go. A target without changes is confirmed by planning
     everything; if most resources change, a new planner is not slower.
@@ -700,7 +700,7 @@ def find_update(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules)
 
 
 def find_changed(previous: Blueprint, new: Blueprint) -> BlueprintUpdate | None:
-    """Return what differs between blueprints with the same members."""
+    """Return the differences between blueprints with the same members."""
     if list(new.resources) != list(previous.resources):
         return None
     differ = map(operator.is_not, new.resources.values(), previous.resources.values())
@@ -710,7 +710,7 @@ def find_changed(previous: Blueprint, new: Blueprint) -> BlueprintUpdate | None:
 
 
 def find_resized(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
-    """Return what differs between blueprints with other members."""
+    """Return the differences between blueprints with different members."""
     added = tuple(name for name in new.resources if name not in previous.resources)
     removed = tuple(name for name in previous.resources if name not in new.resources)
     resized = [name for name, each in new.collections.items() if each.members != previous.collections[name].members]

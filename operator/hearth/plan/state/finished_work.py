@@ -80,7 +80,7 @@ class FinishedWork:
         return any(pair not in self._recorded for pair in find_pairs(self.entries)) if self.entries else False
 
     def apply(self, update: WorkFinished | WorkForgotten) -> None:
-        """Apply what planning found."""
+        """Apply a memory update of the planner."""
         match update:
             case WorkFinished():
                 self.add(update.resource, update.ref, update.hash, wanted=update.wanted)

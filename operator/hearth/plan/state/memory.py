@@ -194,7 +194,7 @@ class InMemoryState:
         return conflict if conflict is not None and conflict.expires_at > now else None
 
     def offer_parts(self, owner: str, found: Iterable[PartStep]) -> bool:
-        """Replace the steps for parts that a component of the engine found due; return whether that changes any.
+        """Replace the steps for parts that a component of the engine considers due; return whether any step changed.
 
         owner: that component. One in flight is not offered again.
         """

@@ -40,7 +40,7 @@ class ReadAccess(Protocol):
         """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""
 
     def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
-        """Return the same for an object that need not exist, or for a list (name: "") in a namespace, "" for all."""
+        """Return the access to an object that might not exist, or to a list (name: "") in a namespace, "" for all."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def find_read_names(resource: ResourceBlueprint) -> dict[str, None]:
 
 
 def withhold_rules(resource: ResourceBlueprint, child: Child, reader: Reader) -> ResourceStatus | None:
-    """Return the status of an object whose resource's own rules read it although the account may not; otherwise None."""
+    """Return the status of an object that the resource's rules read without permission; otherwise None."""
     if not any(resource.own_name in rule.reads for rule in (*resource.ready_when, *resource.failed_when)):
         return None
     match reader.find(child):

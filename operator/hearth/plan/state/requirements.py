@@ -101,7 +101,7 @@ class CollectionStatus:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Return what dependents depend on: of the objects nothing until all are ready."""
+        """Return the state that dependents depend on. It includes the objects only when all members are ready."""
         return (self.is_ready, self.is_held, self.is_stuck, self._version if self.is_ready else 0)
 
     @property
@@ -158,12 +158,12 @@ class ExternalStatus:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Return what dependents depend on: of the objects, the fields that are read."""
+        """Return the state that dependents depend on: readiness, and the cached fields of the objects."""
         return (self.is_ready, *((each.uid, each.packed_fields) for each in self.objects if self.is_ready))
 
     @property
     def fields(self) -> Mapping[str, Any] | ObjectList | None:
-        """Return what expressions read: the fields of the object, or of all objects. None while that is not certain."""
+        """Return the fields of the object or list for expressions. None while it is not ready."""
         if not self.status.is_ready:
             return None
         if self.is_list:

@@ -110,7 +110,7 @@ class ResourceStatus:
 
     @property
     def fingerprint(self) -> tuple[object, ...]:
-        """Return what dependents depend on. While it is unchanged, they need no new planning."""
+        """Return the state that dependents depend on. While it is unchanged, they are not planned again."""
         state = (self.is_ready, self.is_held, self.is_stuck)
         if self.child is not None:
             return (*state, self.child.uid, self.child.resource_version)
@@ -187,7 +187,7 @@ class AttemptObsolete:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SilenceNoticed:
-    """An object says nothing of itself although its kind declares that it reports."""
+    """An object has no status although its kind declares one."""
 
     uid: str
 

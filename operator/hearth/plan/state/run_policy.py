@@ -119,7 +119,7 @@ def has_finished(child: Child, run: RunPolicy) -> bool:
 
 
 def says_done(fields: Mapping[str, Any]) -> bool:
-    """Return whether the status of an object says that its work has succeeded."""
+    """Return whether the status of an object means that its work has succeeded."""
     status = fields.get("status")
     if not isinstance(status, dict):
         return False

@@ -307,7 +307,7 @@ def affected_keys(step: Step) -> tuple[str, ...]:
 
 
 def find_inputs(step: Step) -> tuple[str, ...]:
-    """Return the incarnations (`name/incarnation`) that the written object is made from."""
+    """Return the incarnations (`name/incarnation`) of the objects whose values the written object contains."""
     if not isinstance(step, Apply):
         return ()
     recorded: str = step.manifest["metadata"]["annotations"].get(names.ANNOTATION_REQUIRES, "")

@@ -56,7 +56,7 @@ def find_deletion_block(planner: StackPlanner, memory: InMemoryState, *, beyond:
 
 
 def explain_lost_rights(account: str) -> str:
-    """Explain what helps if the account of a Stack, or its rights, were deleted before the Stack."""
+    """Explain the remedy if the account of a Stack, or its rights, were deleted before the Stack."""
     return (
         f"; if ServiceAccount {account} or its rights were deleted first, recreate them until the Stack is deleted, or "
         f"set another account in spec.serviceAccountName; with spec.deletionPolicy: Abandon, it keeps its objects and "

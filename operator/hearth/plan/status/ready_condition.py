@@ -111,7 +111,7 @@ class StatusInput:
 
     @property
     def away(self) -> DefinitionRejection | None:
-        """Return the same if the cluster only does not answer."""
+        """Return the problem with the cluster if the cluster does not answer."""
         problem = self.cluster_problem
         return problem if problem is not None and problem.reason == ClusterReason.UNREACHABLE else None
 

@@ -334,7 +334,7 @@ def find_readable(planner: StackPlanner, resource: str) -> Child | None:
 
 
 def find_unreadable(planner: StackPlanner, names: Iterable[str]) -> Child | None:
-    """Find an object that the account of the Stack may not get, or where that is not known yet.
+    """Find an object that the account of the Stack is not allowed to get, or whose access is not known yet.
 
     names: as expressions read them.
     """

@@ -57,7 +57,7 @@ def is_start_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Return whether a complete Stack is only in progress again for the same target, without problems."""
+    """Return whether a complete Stack only started to work again on the same target, without problems."""
     then, now = str(before.get("phase", "")), str(after["phase"])
     if not (then.endswith("Complete") and now.endswith("InProgress")):
         return False

@@ -135,7 +135,7 @@ class Said:
 
     @property
     def is_of_parts(self) -> bool:
-        """Return whether it is not ready because of other conditions, which say more."""
+        """Return whether the condition is false because of other conditions, which have more details."""
         words = vocabulary.split(self.reason[: limits.HEALTH_WORD_CHARACTERS])
         return self.meaning is Meaning.FAILED and not OF_PARTS.isdisjoint(words)
 
@@ -209,12 +209,12 @@ def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
 
 
 def repeats(type_: str, reason: str) -> bool:
-    """Return whether the reason of a false condition says only that it is false: `Unavailable` of `Available`."""
+    """Return whether the reason of a false condition only negates its type: `Unavailable` for `Available`."""
     return reason[:2] == "Un" and reason[2:].lower() == type_.lower()
 
 
 def only_waits(reason: str, message: Any) -> bool:
-    """Whether the reason is a generic error whose message says that something is awaited."""
+    """Return whether the reason is a generic error and the message describes a wait."""
     return vocabulary.is_plain(reason) and contains(message, WAITS_IN_MESSAGE)
 
 
@@ -224,7 +224,7 @@ def passes(message: Any) -> bool:
 
 
 def waits(error: str) -> bool:
-    """Return whether the text of an error says that something is awaited, or that the next pass succeeds."""
+    """Return whether an error message describes a wait, or an error that the next reconcile fixes."""
     return contains(error, (*WAITS_IN_MESSAGE, *PASSES_IN_MESSAGE))
 
 

@@ -87,7 +87,7 @@ class Findings:
         self._found.setdefault(meaning, (reason, message))
 
     def add_doubted(self, reason: str, message: str) -> None:
-        """Add a failure that what says that all is well turns into progress: of a part, or an error that was not removed."""
+        """Add a failure that counts only as progress next to a positive signal: of a part, or an outdated error."""
         self._doubted = self._doubted or (reason, message)
 
     def add_part_failed(self, reason: str, message: str) -> None:
@@ -199,7 +199,7 @@ class Findings:
                 self.add_untold(f"{name}.{key}")
 
     def add_item_sides(self, name: str, item: Mapping[str, Any]) -> None:
-        """Add the words of parts of an item that say that something is in progress or amiss."""
+        """Add the words of an item's parts that mean progress or failure."""
         for key in sorted(item)[: limits.HEALTH_PARTS]:
             text = item[key]
             if not isinstance(text, str) or find_role(key) is not Role.SIDE:
@@ -247,7 +247,7 @@ class Findings:
             self.add(Meaning.WAITING if is_well else Meaning.FAILED, *self._doubted)
 
     def conclude(self) -> HealthResult | None:
-        """Return the verdict, or None if nothing was found."""
+        """Return the verdict, or None without findings."""
         self.settle()
         for meaning, state in STATES.items():
             found = self._found.get(meaning)
@@ -271,7 +271,7 @@ def find_decisive(conditions: list[Said]) -> Said | None:
 
 
 def tells_by_reason(said: Said) -> bool:
-    """Return whether a condition of a type without meaning has a reason that says that something is awaited or amiss."""
+    """Return whether a condition of an unknown type has a reason that means progress or failure."""
     meaning = vocabulary.read(said.reason) if said.meaning is None else None
     return meaning is Meaning.FAILED or (meaning is Meaning.WAITING and said.is_false)
 
@@ -284,7 +284,7 @@ def read_ratio(text: str) -> tuple[int, int] | None:
 
 
 def is_in_progress(said: Said) -> bool:
-    """Return whether a condition says that the object is busy."""
+    """Return whether a condition means that the object is busy."""
     return said.shape in IN_PROGRESS and said.meaning is Meaning.WAITING
 
 

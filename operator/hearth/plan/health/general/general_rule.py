@@ -104,7 +104,7 @@ class FieldReader:
                     self.read_count(Role.OTHER, name, 0)
 
     def read_failures(self, status: Mapping[str, Any]) -> None:
-        """Read what `Ready` does not outweigh: errors, and a main word that says that something has failed."""
+        """Read signals that count even if `Ready` is true: errors, and a main word that means progress or failure."""
         for name in sorted(status)[: limits.HEALTH_PARTS]:
             value, role = status[name], find_role(name)
             if role is Role.ERROR:
@@ -338,7 +338,7 @@ def find_outdated(conditions: list[Any], current: list[Mapping[str, Any]]) -> He
 
 
 def find_suspended(fields: Fields) -> HealthResult | None:
-    """Return ready if the spec asks for rest, or progressing while the main word says that the object goes to rest."""
+    """Return ready if the spec suspends the object, or progressing while the main word means that it is stopping."""
     spec = fields.get("spec")
     asked = next((name for name in SUSPEND if spec.get(name) is True), None) if isinstance(spec, Mapping) else None
     if asked is None:

@@ -126,12 +126,12 @@ def _find_role(name: str) -> Role:
 
 
 def is_word(name: str) -> bool:
-    """Return whether the name of a part's field says that it holds a word: `backupStatus`, but not `bound`."""
+    """Return whether a part's field contains a word, by its name: `backupStatus` does, `bound` does not."""
     return not SIDE_SUFFIXES.isdisjoint(vocabulary.split(name[: limits.HEALTH_WORD_CHARACTERS])[-1:])
 
 
 def is_busy(name: str) -> bool:
-    """Return whether the name of a boolean says that something is in progress, or wrong."""
+    """Return whether a boolean means progress or failure, by its name."""
     meanings = vocabulary.find_meanings(name)
     meaning = meanings[-1] or next((each for each in meanings if each is not None), None)
     return meaning in (Meaning.FAILED, Meaning.WAITING)
@@ -261,7 +261,7 @@ def find_status_paths(status: Mapping[str, Any], find_definition: FindDefinition
 
 
 def is_flag_or_items(role: Role, schema: Mapping[str, Any], find_definition: FindDefinition) -> bool:
-    """Return whether a field of no fixed name is read: a boolean that can say that something is wrong, or items."""
+    """Return whether a field without a known name is read: a boolean that may report a failure, or items."""
     is_flag = role is Role.BUSY and schema.get("type", "boolean") == "boolean"
     return is_flag or has_items(schema, find_definition)
 

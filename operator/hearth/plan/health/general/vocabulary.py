@@ -110,7 +110,7 @@ NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Return the words of a name or phrase in lower case, with those that are one joined: `UpToDate`."""
+    """Return the words of a name or phrase in lower case. Words that form one term are joined: `UpToDate`."""
     words = tuple(part.lower() for part in PART.findall(text))
     for at in range(len(words) - JOINED_LENGTH + 1):
         joined = JOINED.get(words[at : at + JOINED_LENGTH])
@@ -175,34 +175,34 @@ def _read(text: str) -> Meaning | None:
 
 
 def is_plain(reason: str) -> bool:
-    """Return whether a reason only says that the last reconcile failed: `Error`, `ReconcileError`."""
+    """Return whether a reason reports only that the last reconcile failed: `Error`, `ReconcileError`."""
     words = split(reason[: limits.HEALTH_WORD_CHARACTERS])
     return PLAIN_REASONS.issuperset(words) and any(WORDS.find(word) is Meaning.FAILED for word in words)
 
 
 def has_succeeded(text: str) -> bool:
-    """Return whether a text says that work has come to a good end: `Succeeded`."""
+    """Return whether a text means that work has succeeded: `Succeeded`."""
     return not SUCCESS.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS])[-1:])
 
 
 def is_over(text: str) -> bool:
-    """Return whether a text says that something is over, however it ended: `Complete`, `BackupFinished`."""
+    """Return whether a text means that work has ended, successfully or not: `Complete`, `BackupFinished`."""
     return not OVER.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS])[-1:])
 
 
 def goes_to_rest(text: str) -> bool:
-    """Return whether a text says that the object goes to rest: `stopping`."""
+    """Return whether a text means that the object is being stopped: `stopping`."""
     return not TO_REST.isdisjoint(split(text[: limits.HEALTH_WORD_CHARACTERS]))
 
 
 def is_pending(text: str) -> bool:
-    """Return whether a reason says in so many words that something is awaited: `InProgress`, `WaitingForNodes`."""
+    """Return whether a reason explicitly means that something is pending: `InProgress`, `WaitingForNodes`."""
     words = split(text[: limits.HEALTH_WORD_CHARACTERS])
     return not LEADING.isdisjoint(words[:1]) or PHRASES.get(" ".join(words[-2:])) is Meaning.WAITING
 
 
 def is_busy(text: str) -> bool:
-    """Return whether a text says by a word in -ing that a change is in progress: `ScalingDown`."""
+    """Return whether a text contains a word in -ing that means a change in progress: `ScalingDown`."""
     words = split(text[: limits.HEALTH_WORD_CHARACTERS])
     if read(text) is not Meaning.WAITING:
         return False
