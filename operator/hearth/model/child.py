@@ -135,7 +135,7 @@ class Child:
 
     @property
     def must_not_delete(self) -> bool:
-        """Return whether the object's own annotation says that it must not be deleted."""
+        """Return whether an annotation of the object forbids its deletion."""
         return self.is_retained or self.is_adopted
 
     @property

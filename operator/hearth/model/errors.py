@@ -43,7 +43,7 @@ class SourceForbidden(SourceNotFound):
 
 
 class KubeconfigRefused(HearthError):
-    """A kubeconfig that the operator does not use; says every mistake, and repeats no credential."""
+    """A kubeconfig that the operator does not accept. The message lists all mistakes and contains no credentials."""
 
 
 class TooManyClusters(HearthError):
@@ -55,7 +55,7 @@ class NoRoom(HearthError):
 
 
 class TamperedRevision(HearthError):
-    """A stored revision that differs from what this operator wrote. Never use it, and name it in the status."""
+    """A stored revision that differs from the one this operator wrote. It is never used, and the status reports it."""
 
 
 class RollbackRevisionNotFound(HearthError):
@@ -102,7 +102,7 @@ class ApiStatusError(HearthError):
 
     @property
     def is_already_exists(self) -> bool:
-        """Return whether nothing but an object with the same name prevents a create, because the API server checks that last."""
+        """Return whether a create failed only because the object exists, which the API server checks last."""
         status = self.status or {}
         is_named = bool((status.get("details") or {}).get("name"))
         return self.code == 409 and status.get("reason") == "AlreadyExists" and is_named

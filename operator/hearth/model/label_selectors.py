@@ -66,7 +66,7 @@ class LabelRequirement:
 
 @value_class.dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """What all labels must be; without requirements, every object is meant."""
+    """Requirements on labels. A selector without requirements matches all objects."""
 
     requirements: tuple[LabelRequirement, ...] = ()
 
@@ -141,7 +141,7 @@ def write_labels(labels: Mapping[str, Any]) -> str:
 
 
 def parse(stated: Mapping[str, Any]) -> LabelSelector:
-    """Return the selector of a map without mistakes, see `find_mistakes`. Two maps of one meaning give equal ones."""
+    """Return the selector of a valid map, see `find_mistakes`. Maps with the same meaning give equal selectors."""
     labels: Mapping[str, str] = stated.get("matchLabels") or {}
     found = {LabelRequirement(key=key, operator=Operator.IN, values=(value,)) for key, value in labels.items()}
     for each in stated.get("matchExpressions") or ():

@@ -93,10 +93,10 @@ class Namespace:
 
 
 class FairTurns:
-    """Turns of Stacks that work at the same time, in a limited number of places: by namespace, and in it by Stack.
+    """Turns for a limited number of concurrent workers: by namespace, and within a namespace by Stack.
 
-    Those with nothing in progress come first. A few places are left to namespaces with nothing in progress, and a few to
-    such Stacks of the others.
+    Namespaces and Stacks with nothing in progress come first. A few places are reserved for namespaces with nothing in
+    progress, and a few for such Stacks in other namespaces.
     """
 
     def __init__(self, *, reserve_from: int = RESERVED_FROM) -> None:

@@ -108,7 +108,7 @@ class UnknownValues:
         return value
 
     def restore(self, value: Any, stated: Any) -> Any:
-        """Return the value with the stand-ins of `stated` in their places again."""
+        """Return the value with the stand-ins from `stated` put back."""
         if isinstance(stated, str) and self._prefix in stated:
             return stated
         if isinstance(stated, dict) and self.is_within(stated):

@@ -396,7 +396,7 @@ class CopiedWorkloadCluster:
         return False
 
     async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:  # noqa: ARG002 -- the port
-        """Return none: a preview tells what would be done, not what failed."""
+        """Return none: a preview does not report failed Pods."""
         return []
 
     async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:  # noqa: ARG002 -- the port
@@ -470,7 +470,7 @@ class AssumedKinds:
 
 
 def list_kinds(definition: Object) -> list[tuple[Kind, Schema]]:
-    """Return the kinds that a definition lets the API server serve, with their schemas."""
+    """Return the kinds that a CustomResourceDefinition adds, with their schemas."""
     spec = definition["spec"]
     stated = spec["names"]
     return [

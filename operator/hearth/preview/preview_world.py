@@ -72,7 +72,7 @@ class StandingClock:
         return self._now
 
     def monotonic(self) -> float:
-        """Return the same."""
+        """Return the time of the preview, which never changes."""
         return self._now
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:  # noqa: ARG002 -- the port requires it

@@ -225,7 +225,7 @@ def list_renames(run: PreviewRun) -> Iterator[str]:
 
 
 def is_hindered(run: PreviewRun, name: str, status: ResourceStatus) -> bool:
-    """Return whether something that the definition requires does not happen."""
+    """Return whether a change that the definition requires does not happen."""
     planner = run.reconciler.planner
     desired = planner.find_desired(name, status.child) if planner is not None and status.child is not None else None
     return (
@@ -238,7 +238,7 @@ def is_hindered(run: PreviewRun, name: str, status: ResourceStatus) -> bool:
 
 
 def list_unfinished(run: PreviewRun) -> Iterator[Change]:
-    """Yield what stops, fails, waits or stays."""
+    """Yield the resources that stop, fail or wait, and the objects that stay."""
     for name, status in run.statuses.items():
         message = run.world.assumptions.unknown.explain(status.message)
         make = functools.partial(Change, resource=name, ref=status.ref, reason=message)
@@ -277,7 +277,7 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
 
 
 async def find_uncertain(run: PreviewRun) -> set[str]:
-    """Return the resources whose outcome is uncertain: of their own, or because of one that they require."""
+    """Return the resources whose outcome is uncertain: because of their own values or a required resource."""
     planner = run.reconciler.planner
     if planner is None:
         return set()

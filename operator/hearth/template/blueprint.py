@@ -54,7 +54,7 @@ class Pending:
 
     @property
     def is_evaluating(self) -> bool:
-        """Whether only an evaluation is missing, which finishes without anyone's help."""
+        """Whether only an evaluation in another process is pending. It finishes automatically."""
         return bool(self.missing) and all(isinstance(each, Evaluating) for each in self.missing)
 
 
@@ -231,7 +231,7 @@ class ResourceBlueprint:
         return members.root_of(self.name)
 
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
-        """Return whether the same fields of objects of the same kind are needed, and the same resources, in the same place."""
+        """Return whether both need the same fields of the same kind in the same place, and have the same dependents."""
         is_alike: bool = WATCHED(self) == WATCHED(other)
         return is_alike and self.dependents == other.dependents
 
@@ -268,9 +268,7 @@ class ExternalBlueprint:
 
     @property
     def identity(self) -> str:
-        """Return a text that is equal for two references exactly if they read the same objects in one namespace and
-        cluster.
-        """
+        """Return a text that is equal for two references, in one namespace and cluster, that read the same objects."""
         place = "*" if self.is_in_all_namespaces else self.namespace or ""
         return f"{self.api_version}/{self.kind}/{place}/{self.object_name}/{self.selector or ''}"
 
@@ -390,7 +388,7 @@ class Blueprint:
         return self.member_kinds.union(f"{api_version}/{kind}" for api_version, kind in found)
 
     def is_used_like(self, other: Blueprint) -> bool:
-        """Return whether both have the same collections and external objects, and are read and kept alike."""
+        """Return whether both have the same collections and external objects, and the same fields in `USED`."""
         is_alike: bool = USED(self) == USED(other)
         return is_alike and self.collections.keys() == other.collections.keys()
 

@@ -10,7 +10,7 @@ FOREGROUND: Final = "foregroundDeletion"
 
 
 def describe_hold(finalizers: Collection[str]) -> str:
-    """Return the text that says why the deletion waits: `held by example.com/backup`, or "" if nothing holds it."""
+    """Return the text that explains why the deletion waits: `held by example.com/backup`, or "" if it does not wait."""
     others = find_others(finalizers)
     waits = "waits for its Pods to end" if len(others) < len(finalizers) else ""
     return ", and ".join(filter(None, (waits, f"held by {', '.join(others)}" if others else "")))

@@ -33,7 +33,7 @@ OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
 
 
 def register(hidden_texts: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
-    """Redact texts about the Stack by what `hidden_texts` knows, as long as it exists. name: `namespace/name`."""
+    """Redact texts about a Stack with the values in `hidden_texts`, while that exists. name: `namespace/name`."""
     _KINDS.add(kind)
     _NAMES[hidden_texts] = (kind, name)
     _BY_STACK[uid] = hidden_texts

@@ -71,7 +71,7 @@ class InstanceForm:
     """Its default."""
 
     def find_options(self, spec: Any) -> Object:
-        """Return the options that count of those that the spec of an instance states, as anyone may have written it."""
+        """Return the options in an instance's spec that instances are allowed to set. The spec may have any shape."""
         return {key: value for key, value in object_fields.mapping(spec, OPTIONS).items() if key in self.allowed}
 
     def make_settings(self, options: Mapping[str, Any], named: Mapping[str, Any]) -> Object:
@@ -94,7 +94,7 @@ class InstanceForm:
         return object_fields.number(parameters.get(self.scale, self.usual_scale)) if self.scale else None
 
     def find_parameters(self, spec: Any) -> tuple[Object, Object]:
-        """Return the stated parameters of an instance, and by name the keys of Secrets that it names instead of a value."""
+        """Return the parameters of an instance, and, by name, the Secret keys that sensitive parameters refer to."""
         stated: Object = {}
         named: Object = {}
         for name, value in spec.items() if isinstance(spec, dict) else ():
@@ -162,7 +162,7 @@ def merge(defaults: Mapping[str, Any], stated: Mapping[str, Any]) -> Object:
 
 
 def translate(error: InvalidDefinition, definition: str) -> InvalidDefinition:
-    """Return the same mistakes with their paths in the spec of the instance or of its StackDefinition."""
+    """Return the mistakes with their paths changed to paths in the spec of the instance or its StackDefinition."""
     places = [(find_path(each.path, definition), find_place(each.message, definition)) for each in error.mistakes]
     return InvalidDefinition([Mistake(path=path, message=message) for path, message in places])
 
@@ -248,7 +248,7 @@ def read_rules(form: InstanceForm) -> Mapping[str, Any]:
 def find_unfit(
     form: InstanceForm, rules: Mapping[str, Any], spec: Any, *, own_form: InstanceForm | None
 ) -> ChunkedWork[list[Mistake]]:
-    """Find what of the spec of an instance fits its own revision, and not this one.
+    """Find the parts of an instance's spec that are valid in its own revision but not in this one.
 
     rules: of this one, as `read_rules` says; own_form: None if it is not known.
     """

@@ -67,7 +67,7 @@ def find_mistakes(spec: Mapping[str, Any]) -> list[Mistake]:
 
 
 def find_wrong_names(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Find names that something else has."""
+    """Find reserved names: kinds of the operator, and a parameter named like the options field."""
     kind = spec["names"]["kind"]
     if kind in RESERVED_KINDS:
         yield Mistake(path="spec.names.kind", message=f"is {kind}, a kind of the operator itself; choose another name")
@@ -77,7 +77,7 @@ def find_wrong_names(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def find_own_kind(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Find resources of the kind itself: each object would make the next one, without end."""
+    """Find resources of the kind itself, which would create objects forever."""
     yield from find_kind_within(spec.get("template"), (spec["group"], spec["names"]["kind"]), "spec.template")
 
 
@@ -103,14 +103,14 @@ def find_kind_of(resource: Any, own: tuple[str, str], path: str) -> Iterator[Mis
 
 
 def find_wrong_rules(spec: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Find rules of parameters that no structural schema can say."""
+    """Find rules of parameters that a structural schema cannot express."""
     for name, rules in find_parameters(spec).items():
         if isinstance(rules, dict) and rules.get("sensitive") is not True:
             yield from find_unsayable(rules, f"{PARAMETERS}.{name}")
 
 
 def find_unsayable(rules: Any, path: str) -> Iterator[Mistake]:
-    """Find the rules at a path, and within, that no structural schema can say."""
+    """Find the rules at and below a path that a structural schema cannot express."""
     if rules is False:
         yield Mistake(path=path, message="allows no value, which a CustomResourceDefinition cannot say; remove it")
     if not isinstance(rules, dict):
@@ -124,7 +124,7 @@ def find_unsayable(rules: Any, path: str) -> Iterator[Mistake]:
 
 
 def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistake]:
-    """Find the words of rules that a structural schema does not have."""
+    """Find the keywords of rules that a structural schema does not have."""
     if find_type(rules) is None:
         message = f"has {len(rules['type'])} types, but a field of a CustomResourceDefinition has one; keep one"
         yield Mistake(path=f"{path}.type", message=message)
@@ -217,7 +217,7 @@ def describe(rules: Mapping[str, Any]) -> str:
 
 
 def convert_bounds(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the bounds of a number: those that exclude it are words of their own in a parameter, a mark in a schema."""
+    """Return the bounds of a number. In a structural schema, an exclusive bound is a flag, not a keyword."""
     found: dict[str, Any] = {}
     least, above = rules.get("minimum", -math.inf), rules.get("exclusiveMinimum", -math.inf)
     most, below = rules.get("maximum", math.inf), rules.get("exclusiveMaximum", math.inf)
@@ -280,7 +280,7 @@ def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> 
 
 
 def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Return the printer columns: those of a Stack around the definition's own. types: of outputs."""
+    """Return the printer columns: those of the definition, between the columns of a Stack. types: of outputs."""
     first, *_ = crd.STACK_COLUMNS
     yield from (first, crd.READY_COLUMN)
     parameters = find_parameters(spec)
@@ -394,7 +394,7 @@ def make_secret_field(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_options(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of `spec.stack`: the options that an object may state."""
+    """Return the schema of `spec.stack`: the options that an instance may set."""
     schema = crd.make_structural_schema(stack_definition.InstanceMachinery)
     allowed = {*instance_form.USUAL_OPTIONS, *(spec.get("options") or ()), instance_form.PIN}
     stated = allowed - set(spec.get("final") or ())

@@ -28,7 +28,7 @@ def adopts(stated: str | None) -> bool | None:
 
 
 def find_retained(template: Any) -> frozenset[str]:
-    """Find the resources that a template retains, if readable; mistakes elsewhere in it do not matter."""
+    """Find the resources that a template retains, even if other parts of the template have mistakes."""
     resources: Mapping[Any, Any] = object_fields.mapping(template, "resources")
     return frozenset(
         name

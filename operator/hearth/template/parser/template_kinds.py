@@ -37,7 +37,7 @@ def find_kinds_in_pieces(definition: Definition) -> ChunkedWork[tuple[tuple[str,
 
 
 def guess_parameters(stated: Any, given: Any) -> Object:
-    """Guess the parameters as they will be without mistakes."""
+    """Return the values that the parameters will have if they are valid."""
     rules = stated if isinstance(stated, dict) else {}
     defaults = {name: rule["default"] for name, rule in rules.items() if isinstance(rule, dict) and "default" in rule}
     values: Object = {**defaults, **(given if isinstance(given, dict) else {})}

@@ -36,7 +36,7 @@ EXHAUSTED = "takes too long to validate together with all other parameters; simp
 
 
 def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> ChunkedWork[list[Mistake]]:
-    """Find the mistakes in the rules of one parameter, which stand at `path`."""
+    """Find the mistakes in the rules of one parameter at `path`."""
     if not isinstance(rules, dict):
         found = error_hints.describe(rules)
         message = f"must be a map of rules, found {found}; write e.g. {name}: {{type: string, default: …}}"
@@ -65,7 +65,7 @@ def remember(written: str, wrong: tuple[tuple[str, str], ...]) -> None:
 
 
 def write(rules: Rules | Mapping[str, Rules]) -> str:
-    """Return rules as JSON text, the same for equal ones; raises TypeError. Text takes little memory."""
+    """Return rules as JSON text, which is the same for equal rules and needs little memory. Raises TypeError."""
     return orjson.dumps(rules, option=orjson.OPT_SORT_KEYS).decode()
 
 
@@ -308,7 +308,7 @@ def write_keys(keys: json_schema.Keys) -> str:
 
 
 def describe_hidden(fault: Fault, rules: Rules) -> str:
-    """Describe the mistake in a sensitive value, without the value and without the keys within it."""
+    """Describe the mistake in a sensitive value without showing the value or its keys."""
     if fault.word == "type" and not fault.keys:
         stated = rules.get("type")
         wanted = " or ".join(stated) if isinstance(stated, list) else stated

@@ -99,12 +99,12 @@ class Shape:
 
     @property
     def is_atomic(self) -> bool:
-        """Return whether the schema says that a map or list has one owner as a whole."""
+        """Return whether the schema declares that a map or list has a single owner."""
         return "atomic" in (self._schema.get("x-kubernetes-map-type"), self._schema.get("x-kubernetes-list-type"))
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
-        """Return the fields that tell the elements of a list apart: () if their whole values do, or None if nothing does."""
+        """Return the fields that identify the elements of a list, () for a set, None for other lists."""
         if self._schema.get("type") != "array":
             return None
         match self._schema.get("x-kubernetes-list-type"):

@@ -107,7 +107,7 @@ def is_like_shell(expression: str) -> bool:
 
 
 def for_shell(expression: str) -> str:
-    """Return the next step for an expression that a shell is to expand: to write it so that it stays unchanged."""
+    """Return the next step for a `${…}` that is meant for a shell: how to escape it."""
     quoted = expression if len(expression) <= QUOTED_LENGTH else expression[: QUOTED_LENGTH - 1] + "…"
     return f"if a shell is to expand it, write {LITERAL_OPENING}{quoted}}}"
 

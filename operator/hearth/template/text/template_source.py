@@ -61,7 +61,8 @@ def _parse(text: str, place: str, size: int) -> ChunkedWork[Object]:
 
 
 def parse_json(text: str) -> Object | None:
-    """Return the mapping that a JSON text contains, or None if it must be parsed as YAML, which also names its mistakes.
+    """Return the mapping that a JSON text contains, or None if it must be parsed as YAML, which also reports its
+    mistakes.
 
     A hundred times as fast as YAML, and bounded so that one call does not hold the event loop.
     """
