@@ -218,7 +218,7 @@ def import_release(cluster: ClusterOptions, release: str, *, name: str, has_secr
 
 @contextlib.contextmanager
 def reporting() -> Iterator[None]:
-    """Report mistakes, each on its line, and end the program."""
+    """Report mistakes, one per line, and end the program."""
     try:
         yield
     except errors.InvalidDefinition as error:
@@ -322,7 +322,7 @@ def write_heat(  # noqa: PLR0913 -- each is an option
 
 
 def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
-    """Yield the mistakes in StackDefinitions or Stacks, a sentence each."""
+    """Yield the mistakes in StackDefinitions or Stacks, one sentence each."""
     # The compiler, which other imports need not.
     from hearth.cli.stack_access.schema_folder import FolderKinds
     from hearth.cli.stack_commands.files import file_commands

@@ -40,7 +40,7 @@ READY, NOT_READY, INTERRUPTED = 0, 1, 130
 
 
 class DemoFailed(errors.HearthError):
-    """The demo cannot continue; the text says why and what to do."""
+    """The demo cannot continue. The message has the reason and the next step."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

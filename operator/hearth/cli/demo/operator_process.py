@@ -39,7 +39,7 @@ class Operator:
 
     @property
     def is_refused(self) -> bool:
-        """Whether it did not start because another operator works on the same Stacks."""
+        """Whether the operator did not start because another one manages the same Stacks."""
         return self.process.returncode == LEASE_HELD_EXIT_CODE
 
     async def is_ready(self) -> bool:

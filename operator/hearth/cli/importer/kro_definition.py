@@ -443,7 +443,7 @@ def check_type(value: Any, wanted: type, path: str) -> Iterator[Mistake]:
 
 
 def find_converted(manifest: Mapping[str, Any], kinds: ConvertedKinds) -> Conversion | None:
-    """Return what converts the kind of a manifest; None for one that kro does not make by these files."""
+    """Return the conversion of a manifest's kind, or None if no definition in these files creates the kind."""
     group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
     return kinds.get((group, object_fields.text(manifest, "kind")))
 

@@ -159,7 +159,7 @@ def find_unknown_status(expression: str, words: Words) -> Iterator[str]:
 
 
 def find_needed(expressions: Iterable[str]) -> set[tuple[str, ...]]:
-    """Return the paths of fields in the parameters that some expression cannot do without, and none tests with `has` or `?`."""
+    """Return the parameter fields that an expression requires and that no expression tests with `has` or `?`."""
     needed: set[tuple[str, ...]] = set()
     tested: set[tuple[str, ...]] = set()
     for expression in expressions:
@@ -263,7 +263,7 @@ def is_name(tokens: Sequence[str], at: int) -> bool:
 
 
 def is_after_dot(tokens: Sequence[str]) -> bool:
-    """Return whether what follows these tokens is a field: after a dot, or after `.?`, and not after `x ?`."""
+    """Return whether the next token is a field name: after a dot or `.?`, but not after `x ?`."""
     last = [each for each in tokens[-4:] if each.strip()][-2:]
     return last[-1:] == ["."] or last == [".", "?"]
 

@@ -287,7 +287,7 @@ def _clean_pod(template: Object, *, is_pod: bool) -> None:
 
 
 def find_pull_policy(image: Any) -> str:
-    """Return when the kubelet pulls an image if the manifest does not say."""
+    """Return the kubelet's default pull policy for an image."""
     name = str(image).rpartition("/")[2]
     is_latest = "@" not in name and (":" not in name or name.endswith(":latest"))
     return "Always" if is_latest else "IfNotPresent"

@@ -165,7 +165,7 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
 
 
 def find_wrong_metadata(manifest: Mapping[str, Any], *, place: str) -> Iterator[Mistake]:
-    """Yield an error for each name, label and annotation that no object can have. An empty name counts as not stated."""
+    """Yield an error for each invalid name, label and annotation. An empty name counts as not set."""
     metadata = manifest.get("metadata") or {}
     stated = {key: value for key, value in metadata.items() if value != "" or key in object_metadata.TEXT_MAPS}
     for mistake in object_metadata.find_mistakes(stated, path="metadata"):

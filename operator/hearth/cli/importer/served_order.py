@@ -79,7 +79,7 @@ def find_all_required(position: int, required: Sequence[set[int]]) -> set[int]:
 
 
 def find_order(required: Sequence[set[int]], index: ManifestIndex) -> Iterator[tuple[int, int]]:
-    """Yield pairs of positions: a document, and what should be ready before it."""
+    """Yield pairs of positions: a document, and a document that should be ready before it."""
     workloads = ServingWorkloads(index)
     workloads.fill()
     strangers = find_strangers(workloads, index)
@@ -95,9 +95,10 @@ def find_order(required: Sequence[set[int]], index: ManifestIndex) -> Iterator[t
 
 
 def find_strangers(workloads: ServingWorkloads, index: ManifestIndex) -> set[tuple[str, int]]:
-    """Return groups and workloads that cannot serve them: they start only when an object of that group has had an effect.
+    """Return groups with workloads that cannot serve them, because the workload starts only after an object of the
+    group is processed.
 
-    Such a one is the Certificate whose Secret they mount.
+    For example, a workload mounts the Secret of a Certificate.
     """
     missing = {position: set(find_missing(position, index)) for position in workloads.rights}
     found: set[tuple[str, int]] = set()

@@ -338,7 +338,7 @@ def find_long_names(documents: Sequence[ManifestDocument]) -> Iterator[Mistake]:
 
 
 def find_warnings(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
-    """Yield warnings about one manifest that may not have the intended effect."""
+    """Yield warnings about parts of a manifest that might not have the intended effect."""
     called = call(document)
     metadata = document.metadata
     if not document.name:
@@ -351,7 +351,7 @@ def find_warnings(document: ManifestDocument, *, namespace: str | None) -> Itera
 
 
 def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
-    """Yield a sentence for each annotation that another tool would follow: many objects may have the same."""
+    """Yield a sentence for each annotation that another tool would follow. Equal annotations are combined."""
     found: dict[tuple[str, str], list[ManifestDocument]] = defaultdict(list)
     for document in documents:
         for unheeded in tool_annotations.find_unheeded(document):
@@ -395,7 +395,7 @@ CALLED: Final = manifest_references.WEBHOOKS | {manifest_references.API_SERVICE}
 
 
 def find_dependencies(index: ManifestIndex) -> list[list[int]]:
-    """Return for each document the positions of those that must be ready before it, in ascending order."""
+    """Return, for each document, the positions of the documents that must be ready before it, in ascending order."""
     required = [set(find_required(each, index)) - {position} for position, each in enumerate(index.documents)]
     served_order.add(required, index)
     return [sorted(each) for each in required]

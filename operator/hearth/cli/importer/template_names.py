@@ -26,7 +26,7 @@ def choose_ids(stated: Iterable[str]) -> dict[str, str]:
 
 
 def choose(stated: Iterable[str], *, reserved: frozenset[str], suffix: str) -> dict[str, str]:
-    """Return a name for each. Those that may stay, stay. suffix: of the name that is a reserved word."""
+    """Return a template name for each name. Valid names are unchanged. suffix: appended to reserved words."""
     all_stated = list(stated)
     chosen = {name: name for name in all_stated if names.RESOURCE_NAME.fullmatch(name) and name not in reserved}
     taken = set(chosen.values())

@@ -43,9 +43,9 @@ class WithheldValue:
 
 
 def withhold(shown: Object, raw: Object, *, resource: str) -> tuple[Object, list[WithheldValue]]:
-    """Return the manifest without the values that are replaced in it, and those.
+    """Return the manifest without the fields whose values were replaced, and these fields.
 
-    raw: the same object with all values, which tell their types. resource: begins the names of the parameters.
+    raw: the same object with all values, which determine their types. resource: the prefix of the parameter names.
     """
     kept: Object = copy.deepcopy(shown)
     for path in FIXED:

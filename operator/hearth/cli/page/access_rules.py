@@ -96,5 +96,5 @@ class AccessRules:
 
 
 def is_same(given: str, expected: str) -> bool:
-    """Return whether two texts are equal, in a time that tells nothing about the expected one."""
+    """Return whether two texts are equal, in constant time."""
     return hmac.compare_digest(given.encode(errors="replace"), expected.encode())

@@ -267,7 +267,7 @@ def judge_breakpoints(stack: StackState, token: str) -> VerbResult:
 
 
 def find_refusals(stack: StackState, *, has_snapshot: bool) -> dict[str, str]:
-    """Return by action why it does not apply now, or "" if it does, or if only the attempt can tell."""
+    """Return, by action, why it does not apply now; "" if it does, or if that is only known after an attempt."""
     judged = {
         each.name: describe_refusal(each.judge(stack, UNUSED)) if each.judge is not None else "" for each in ACTIONS
     }

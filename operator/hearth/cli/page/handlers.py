@@ -315,7 +315,7 @@ class Updates:
         self._count = 0
 
     async def follow(self, request: web.Request, changes: Changes[Any]) -> web.StreamResponse:
-        """Send what changes, until the browser closes the stream."""
+        """Send changes until the browser closes the stream."""
         if self._count >= limits.PAGE_STREAMS:
             raise web.HTTPTooManyRequests(text="too many tabs follow this page; close some")
         self._count += 1
@@ -342,7 +342,7 @@ class Changes(Generic[Content]):
         self._problem = ""
 
     async def read(self) -> bytes:
-        """Return the events of what changed; nothing if nothing did. Raises ApiStatusError and Unreachable."""
+        """Return the events for all changes, possibly none. Raises ApiStatusError and Unreachable."""
         return self.on_read(await self._get())
 
     def on_read(self, content: Content) -> bytes:

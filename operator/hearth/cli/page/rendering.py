@@ -91,7 +91,7 @@ class PartRenderer:
         return {"stacks": self._render("part_stacks.html", {"stacks": shown, "namespace": self._source.namespace})}
 
     async def make_stack(self, location: StackLocation, layers: Collection[int]) -> Parts:
-        """Return the parts of one Stack; layers: those that are not folded. Raises ApiStatusError and Unreachable."""
+        """Return the parts of one Stack. layers: the unfolded ones. Raises ApiStatusError and Unreachable."""
         snapshot = await self._source.read(location)
         if snapshot is None:
             return {"head": self._render("part_gone.html", {"name": location.name})}

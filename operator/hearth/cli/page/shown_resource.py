@@ -195,7 +195,7 @@ class ShownField:
 
 
 def compare(objects: StackObjects, child: FoundChild, preview: Preview) -> tuple[ShownField, ...]:
-    """Return the fields that the Stack sets, those that differ first. preview: of the Stack as it is."""
+    """Return the fields that the Stack sets, with differing fields first. preview: of the current Stack."""
     found = {
         field_changes.write_path(path): write_value(value)
         for path, value in list_owned(shown_objects.show_object(objects, child), find_owned_fields(child), ())
@@ -258,7 +258,7 @@ def find_place(value: Any, element: str) -> tuple[str, Any] | None:
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; None for any other text: anyone may have written it."""
+    """Return the value of a JSON text, or None for any other text. The text is untrusted."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -149,7 +149,7 @@ def describe_history(
     numbers: Sequence[int],
     now: float,
 ) -> tuple[ShownRevision, ...]:
-    """Describe revisions, the newest first. definitions: those that may be read; numbers: which."""
+    """Describe revisions, the newest first. definitions: the readable ones; numbers: the revisions to describe."""
     shown = []
     for number in numbers[: limits.PAGE_REVISIONS]:
         annotations = object_fields.mapping(stored[number], "metadata", "annotations")

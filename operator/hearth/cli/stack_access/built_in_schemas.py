@@ -38,7 +38,7 @@ def find_definition(reference: str) -> Mapping[str, Any] | None:
 
 
 def explain_unknown_kind(api_version: str, kind: str) -> str:
-    """Explain why Kubernetes serves no such kind. Returns "" if it does, or if the version may be one of another project."""
+    """Explain that Kubernetes does not serve this kind; "" if it does, or if the version may be another project's."""
     content = read()
     of_version = [each.rpartition("/")[2] for each in content["kinds"] if each.rpartition("/")[0] == api_version]
     if not kind or not of_version or kind in of_version:

@@ -1,4 +1,4 @@
-"""Reads objects that help to explain a Stack: Pods and ReplicaSets of its children, claims, Events and logs."""
+"""Reads objects that help to explain a Stack: Pods and other descendants of its children, claims, Events and logs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def collect(session: Session, objects: StackObjects) -> Evidence:
 
 
 async def collect_all(session: Session, objects: StackObjects) -> Evidence:
-    """Return the pods, claims and Events of a Stack, and what keeps its Namespaces."""
+    """Return the Pods, claims and Events of a Stack, and the objects that block the deletion of its Namespaces."""
     external = await read_external(session, objects)
     namespaces = list_namespaces(objects) | {each.namespace for each in external.values()} - {""}
     uids = [*event_timeline.list_uids(objects), *(each.uid for each in external.values())]
@@ -71,7 +71,7 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
 
 
 async def find_missing_accounts(session: Session, objects: StackObjects) -> frozenset[str]:
-    """Return the UIDs of the Stacks whose ServiceAccount does not exist, of those that the user may ask about."""
+    """Return the UIDs of the Stacks whose ServiceAccount does not exist, as far as the user is allowed to read it."""
     missing: set[str] = set()
     for stack in [each.stack for each in walk(objects)][:ACCOUNTS_AT_MOST]:
         if account := object_fields.text(stack.spec, "serviceAccountName"):
@@ -208,7 +208,7 @@ async def list_claim_users(session: Session, claims: Iterable[FoundChild]) -> li
 
 
 async def list_remaining(session: Session, stack_objects: StackObjects) -> list[FoundChild]:
-    """Return the objects that keep Namespaces of the Stack whose deletion was requested, by what these report."""
+    """Return the objects that block the deletion of the Stack's Namespaces, by the kinds that the Namespaces report."""
     wanted = [
         (plural, group, child.name)
         for child in stack_objects.children

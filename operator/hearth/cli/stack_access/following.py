@@ -27,7 +27,7 @@ Found = TypeVar("Found")
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What to wait for, on one Stack."""
+    """A Stack and the goal to wait for."""
 
     kind: Kind
     """Stack, or a kind with the same status."""
@@ -47,7 +47,7 @@ def make_token() -> str:
 
 
 async def read_source_versions(session: Session, stack: StackState) -> dict[SourceKey, str]:
-    """Return the current versions of the objects that the definition is read from, of those that the user may read."""
+    """Return the resource versions of the definition's sources, as far as the user is allowed to read them."""
     found: dict[SourceKey, str] = {}
     for key in stack.list_sources():
         kind = well_known_kinds.SOURCE_KINDS.get(key[0])

@@ -132,7 +132,7 @@ class Session:
     async def list_allowed(
         self, kind: Kind, namespace: str, *, selector: str = "", only_metadata: bool = False
     ) -> list[Object]:
-        """Return the same as `list`; none if the user is not allowed to list them, or the kind is not served."""
+        """Return the objects like `list`, or none if the user is not allowed to list them or the kind is not served."""
         try:
             return await self.list(kind, namespace, selector=selector, only_metadata=only_metadata)
         except errors.ApiStatusError as refused:
@@ -206,7 +206,7 @@ class Session:
         )
 
     async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
-        """Yield the object in each state that is seen, first the current one; None while it does not exist. Never ends.
+        """Yield each observed state of the object, first the current one; None while it does not exist. Never ends.
 
         Raises ApiStatusError and Unreachable for the first state only: later ones are waited for.
         """
@@ -227,7 +227,7 @@ class Session:
     async def watch(
         self, kind: Kind, namespace: str, *, query: Mapping[str, str], version: str
     ) -> AsyncIterator[tuple[str, Object]]:
-        """Yield the type and object of each event until the stream ends, for any reason: list again then.
+        """Yield the type and object of each event until the stream ends for any reason. The caller then lists again.
 
         Users without the right to watch see no event. version: where to begin; "" for the current state, as ADDED.
         """

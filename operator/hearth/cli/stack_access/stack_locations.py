@@ -115,7 +115,7 @@ async def get_stack(session: Session, namespace: str, argument: str, *, wanted: 
 
 
 def make_absence(location: StackLocation) -> errors.ApiStatusError:
-    """Return the answer that there is no such object, with the namespace that was searched."""
+    """Return the error for a missing object, with the namespace that was searched."""
     kind = location.kind
     message = f'{kind.plural}.{kind.group} "{location.name}" not found in namespace {location.namespace}'
     return errors.ApiStatusError(code=404, status={"reason": "NotFound", "message": message})

@@ -372,7 +372,7 @@ async def preview_definition(
 
 
 async def list_instances(session: Session, kind: Kind) -> list[Object]:
-    """Return all instances; none before the kind is made."""
+    """Return all instances; none before the kind is created."""
     try:
         return await session.list(kind)
     except errors.ApiStatusError as refused:
@@ -397,7 +397,7 @@ async def make_own_form(session: Session, present: Object | None, number: int) -
 def find_unfit(
     form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own_form: InstanceForm | None
 ) -> list[str]:
-    """Return what of an instance does not fit, with its name, as the operator judges. own_form: the revision of most of them."""
+    """Return the mistakes of an instance, with its name. own_form: the revision that most instances have."""
     is_own = own_form is not None and instance_form.find_last(instance.get("status")) == own_form.number
     mistakes = chunked_work.finish(
         instance_form.find_unfit(form, rules, instance.get("spec"), own_form=own_form if is_own else None)

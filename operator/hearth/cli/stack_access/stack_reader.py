@@ -63,7 +63,7 @@ class StackReader:
         return await self.complete(stack, outermost_stack=await self.find_outermost(stack))
 
     async def get(self, location: StackLocation) -> StackObjects:
-        """Return the same as `read`. Raises ApiStatusError, also if the Stack does not exist."""
+        """Return the Stack like `read`. Raises ApiStatusError, also if the Stack does not exist."""
         found = await self.read(location)
         if found is None:
             raise stack_locations.make_absence(location)
@@ -212,7 +212,7 @@ class StackReader:
         return []
 
     async def add_schemas(self, session: Session, children: list[FoundChild]) -> list[FoundChild]:
-        """Return the children, those that say nothing of themselves with the schemas of their kinds."""
+        """Return the children. Children without a status get the schemas of their kinds."""
         silent = {child.kind for child in children if stack_view.says_nothing(child)}
         if not silent:
             return children
@@ -225,7 +225,7 @@ class StackReader:
 
 
 def explain_unknown(stack: StackState) -> str:
-    """Explain that the user cannot see which resources a Stack has: only its revisions say that."""
+    """Explain that the user cannot see the resources of a Stack, because only its revisions list them."""
     return (
         f"the resources and objects of {stack.title} are not shown: you may not list controllerrevisions.apps in "
         f"namespace {stack.namespace}, which store its template; to see them, ask for this right, and for the right to "
@@ -268,7 +268,7 @@ def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kin
 
 
 class ClusterHidden(errors.HearthError):
-    """The other cluster cannot be looked into; the message says why."""
+    """The other cluster cannot be read. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ INTERRUPTED: Final = 130
 
 
 class Failure(errors.HearthError):
-    """Ends a subcommand with the exit code of an error; the text says why."""
+    """Ends a subcommand with the exit code of an error. The message has the reason."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class ClusterOptions:
     """Whether to connect to the clusters that Stacks name; None: ask on a terminal, otherwise do not connect."""
 
     def override(self, *, other_clusters: bool | None = None, **stated: str | None) -> ClusterOptions:
-        """Return these options with those that are stated, which take precedence."""
+        """Return these options with the given values, which take precedence."""
         chosen = self.other_clusters if other_clusters is None else other_clusters
         return replace(self, other_clusters=chosen, **{key: each for key, each in stated.items() if each})
 

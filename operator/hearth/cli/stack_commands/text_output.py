@@ -110,7 +110,7 @@ class ProgressOutput:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """Leave an empty line for what follows."""
+        """Write an empty line before the next output."""
         if self._is_terminal:
             sys.stderr.write(ERASE_LINE)
             sys.stderr.flush()

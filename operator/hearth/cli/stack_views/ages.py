@@ -20,7 +20,7 @@ def parse(text: object) -> float | None:
 
 
 def describe(text: object, *, now: float) -> str:
-    """Return the age of what happened then."""
+    """Return the age of a time."""
     then = parse(text)
     return UNKNOWN if then is None else format_age(now - then)
 

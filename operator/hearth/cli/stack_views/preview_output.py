@@ -58,7 +58,7 @@ def list_lines(preview: Preview) -> Iterator[Line]:
 
 
 def join_causes(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes, as one those that fail or wait for the same cause."""
+    """Return the changes. Resources that fail or wait for the same cause are combined."""
     joined: dict[tuple[Any, ...], Change] = {}
     for at, change in enumerate(changes):
         is_halted = change.action in (Action.FAIL, Action.WAIT) and change.reason

@@ -158,7 +158,7 @@ class HeatEnvironment:
         return value or {}
 
     def find_type(self, name: str, path: Sequence[str]) -> tuple[str, Path | None]:
-        """Return what implements a type, for the resource at a path of names, and where its file is looked for. Raises Lost."""
+        """Return the implementation of a type, and the directory of its file. path: of the resource. Raises Lost."""
         folder: Path | None = None
         own = object_fields.mapping(self.resources, *path)
         for _ in range(MAPPINGS):

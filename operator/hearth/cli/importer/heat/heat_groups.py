@@ -103,7 +103,7 @@ def name_output(path: Sequence[str]) -> str:
 def make_document(
     definition: Mapping[str, Any], values: Mapping[str, Value], wanted: Sequence[Sequence[str]], pattern: str
 ) -> tuple[Mapping[str, Any], dict[str, Value]]:
-    """Return a template with one resource, and its parameters: each value that is not the same for every member and every run."""
+    """Return a template with one resource and its parameters: values with expressions or the index of the member."""
     parameters: dict[str, Any] = {}
     passed: dict[str, Value] = {}
 

@@ -132,7 +132,7 @@ def list_hidden_outputs(nested: NestedTemplate) -> list[str]:
 def make_parameters(
     resource: HeatResource, scope: ParameterScope, nested: NestedTemplate, values: Mapping[str, Value]
 ) -> Object:
-    """Return the parameters of a nested Stack: those that are hidden in a Secret. Raises Lost."""
+    """Return the parameters of a nested Stack. Sensitive values are passed in a Secret. Raises Lost."""
     passed: Object = {}
     secret: Object = {}
     for name, parameter in nested.scope.parameters.items():

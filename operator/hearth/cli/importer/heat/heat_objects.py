@@ -23,7 +23,7 @@ SERVER: Final = "OS::Nova::Server"
 
 
 def declare(resource: HeatResource, scope: TemplateScope) -> None:
-    """State what reads of a resource give."""
+    """Declare the values that reads of a resource return."""
     resource.kind = "" if "into" in resource.row else resource.row["kind"]
     if "into" in resource.row:
         resource.waits_for = find_joined(resource, scope).stated_name

@@ -17,7 +17,7 @@ LONGEST: Final = 512
 
 
 def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
-    """A text that is made once: a digest of the identity that the API server draws for a Secret."""
+    """Declare a random text that is generated once: a digest of the UID of a Secret."""
     scope.hidden |= {f"{resource.name}.data", f"{resource.name}.?data"}
 
     def read() -> Value:
@@ -54,7 +54,7 @@ def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
 
 
 def declare_value(resource: HeatResource, scope: TemplateScope) -> None:
-    """A value that is written where it is read."""
+    """Declare a value that is inserted where it is read."""
 
     def read() -> Value:
         value = scope.translate(resource.properties.get("value"))
@@ -78,14 +78,14 @@ def declare_value(resource: HeatResource, scope: TemplateScope) -> None:
 
 
 def declare_none(resource: HeatResource, _scope: TemplateScope) -> None:
-    """Nothing: its attributes are null."""
+    """Declare a resource without an object, whose attributes are null."""
     resource.read_identity = lambda: None
     resource.read_attribute = lambda _path: None
     resource.make = lambda: None
 
 
 def declare_test(resource: HeatResource, scope: TemplateScope) -> None:
-    """A ConfigMap with the value."""
+    """Declare a ConfigMap with the value."""
 
     def make() -> None:
         value = heat_values.to_string(scope.translate(resource.properties.get("value", "test_string")))
@@ -103,7 +103,7 @@ def declare_test(resource: HeatResource, scope: TemplateScope) -> None:
 
 
 def declare_handle(resource: HeatResource, _scope: TemplateScope) -> None:
-    """Nothing: the ConfigMap of the wait condition takes the signals."""
+    """Declare a resource without an object. The ConfigMap of the wait condition receives the signals."""
 
     def read(path: Sequence[Value]) -> Value:
         if [*path] == ["curl_cli"]:
@@ -117,7 +117,7 @@ def declare_handle(resource: HeatResource, _scope: TemplateScope) -> None:
 
 
 def declare_wait(resource: HeatResource, scope: TemplateScope) -> None:
-    """A ConfigMap that is ready when it has as many keys as there should be signals."""
+    """Declare a ConfigMap that is ready when it has one key for each expected signal."""
     data = f"{resource.name}.?data.orValue({{}})"
 
     def make() -> None:

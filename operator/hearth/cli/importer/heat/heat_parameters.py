@@ -134,7 +134,7 @@ def convert_constraints(
 
 
 def make_type(type_: str) -> Object:
-    """Return the type in JSON Schema; any if only values say it."""
+    """Return the JSON Schema type, or any type if it depends on the values."""
     if type_ == CSV:
         return {"type": "array", "items": {"type": "string"}}
     return {"type": type_} if type_ else {}

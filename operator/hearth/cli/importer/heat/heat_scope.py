@@ -271,7 +271,7 @@ class TemplateScope:
         return make_expression(f"{self._imports[kind, text]}.metadata.name", "string")
 
     def make_import(self, kind: str, found: Object) -> Object:
-        """Return an object for something that exists and is never written. found: its ID, or the criteria that find it."""
+        """Return an object for an existing resource that is never written. found: its ID or search criteria."""
         # The controller looks once, so another one needs another object.
         policy = {"replace": "CreateFirst", "replaceOn": ["spec.import"]}
         spec = {"cloudCredentialsRef": self.make_credentials(), "managementPolicy": "unmanaged", "import": found}

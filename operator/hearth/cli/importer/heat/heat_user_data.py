@@ -30,7 +30,7 @@ NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def declare(resource: HeatResource, scope: TemplateScope) -> None:
-    """State what reads of a configuration give: its text, since Heat resolves its ID where it matters."""
+    """Declare the value of a configuration: its text, because Heat resolves its ID where it is needed."""
 
     def read_attribute(path: Sequence[Value]) -> Value:
         if [*path] != ["config"]:

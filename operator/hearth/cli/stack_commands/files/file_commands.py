@@ -43,7 +43,7 @@ UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mea
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what both commands have."""
+    """Add the options that both commands share."""
     add_files = click.option(
         "-f",
         "--filename",

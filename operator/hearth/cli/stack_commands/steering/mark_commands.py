@@ -40,7 +40,7 @@ def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 
 
 def check_reason(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    """Return `value` if it says something."""
+    """Return `value` unless it is blank."""
     if not value.strip():
         raise click.BadParameter("must say why the object is unhealthy")
     return value
@@ -125,7 +125,7 @@ async def follow(session: Session, stack: StackState, mark: str, *, seconds: flo
 async def wait_unless_failed(
     session: Session, settled: Coroutine[Any, Any, MarkState | None], followed: Followed
 ) -> MarkState | GoalState | None:
-    """Return the state to wait for, or the state of a Stack that fails before."""
+    """Return the state to wait for, or the state of a Stack that fails first."""
 
     def judge(raw: Object | None) -> GoalState | None:
         reached = goals.assess(stack_locations.parse(raw, followed.kind) if raw is not None else None, followed.goal)

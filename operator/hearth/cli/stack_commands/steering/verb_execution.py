@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """What `--wait` and `--timeout` say."""
+    """The values of `--wait` and `--timeout`."""
 
     is_wanted: bool
     seconds: float | None

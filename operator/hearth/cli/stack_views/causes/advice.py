@@ -54,10 +54,10 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     exists: bool = True,
     resources: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the command for a problem in the status; "" if its message says everything.
+    """Return the command for a problem in the status, or "" if its message is sufficient.
 
-    outermost_stack: the Stack whose definition contains the resources; None if it is not known; exists: whether there is an
-    object; resources: of the template, which an instance does not contain; None for those in the spec.
+    outermost_stack: the Stack whose definition contains the resources; None if it is not known; exists: whether there
+    is an object; resources: of the template, which an instance does not contain; None for those in the spec.
     """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     resource = object_fields.text(problem, "resource")
@@ -126,7 +126,7 @@ def advise_adoption(stack: StackState, resource: str, outermost_stack: StackStat
 
 
 def advise_rollback(stack: StackState, outermost_stack: StackState | None) -> str:
-    """Return the command that goes back to what last completed; "" if nothing did, or it is what fails."""
+    """Return the command that rolls back to the last completed revision, or "" if there is none or that one fails."""
     is_own = stack is outermost_stack and not stack.is_group and not stack.is_deleting
     if (
         not is_own

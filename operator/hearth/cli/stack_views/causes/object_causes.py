@@ -94,7 +94,7 @@ def explain_creation(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_external(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return what explains that an object which the Stack only reads is not ready; of a Stack, what that says of itself."""
+    """Return the causes why an external object is not ready. For a Stack, these come from its own status."""
     if child.is_stack or child.is_group:
         ready = child.condition("Ready")
         message = line_of(ready.reason, ready.message) or "is not ready"
@@ -114,7 +114,7 @@ def is_ready(pod: FoundChild) -> bool:
 
 
 def describe(child: FoundChild) -> str:
-    """Return the command that shows everything about an object; of one with the status of a Stack, what explains it."""
+    """Return the command that shows all details of an object, or explains an object with the status of a Stack."""
     if child.is_instance:
         return advice.join("kubectl stack why", f"{child.kind.name.lower()}/{child.name}", *child.scope)
     return advice.join("kubectl describe", child.type, child.name, *child.scope)
@@ -254,7 +254,7 @@ def find_init_containers(pod: FoundChild) -> dict[str, bool]:
 def find_event_of(
     pod: FoundChild, container: str, evidence: Evidence, *reasons: str, pattern: re.Pattern[str] = ANY
 ) -> Object | None:
-    """Return the latest Event about a container of the pod, with one of these reasons and such a message."""
+    """Return the latest Event about a container of the pod that has one of these reasons and a matching message."""
     for event in reversed(evidence.events.get(pod.uid, ())):
         path = object_fields.text(event, "involvedObject", "fieldPath")
         concerns_resource = not path or path.endswith(f"{{{container}}}")

@@ -44,7 +44,7 @@ UNUSABLE: Final = frozenset(
 
 
 def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
-    """Return the causes, or None if there is no such resource. path: into nested Stacks, empty for the Stack."""
+    """Return the causes, or None if the resource does not exist. path: into nested Stacks, empty for the Stack."""
     return explain_resource(objects, path, evidence) if path else explain(objects, evidence)
 
 
@@ -111,7 +111,7 @@ def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evide
 def follow(
     objects: StackObjects, row: ResourceRow, rows: dict[str, ResourceRow], evidence: Evidence
 ) -> tuple[Cause, ...]:
-    """Return the cause of one resource, with those that it waits for below."""
+    """Return the cause of one resource, with the causes of the resources that it waits for."""
     if row.state is not RowState.WAITING:
         return (explain_row(objects, row, evidence),)
     required = objects.find_requirements().get(members.root_of(row.resource), [])
@@ -123,7 +123,7 @@ def follow(
 
 
 def explain_whole(objects: StackObjects) -> Iterator[Cause]:
-    """Yield what concerns the Stack as a whole."""
+    """Yield causes that concern the Stack as a whole."""
     stack = objects.stack
     if stack.is_new or not stack.is_observed:
         yield explain_silence(stack)
@@ -141,7 +141,7 @@ def explain_whole(objects: StackObjects) -> Iterator[Cause]:
 
 
 def explain_account(objects: StackObjects, evidence: Evidence) -> Iterator[Cause]:
-    """Yield that the ServiceAccount of a Stack does not exist: the API server only says that it may do nothing."""
+    """Yield that the ServiceAccount of a Stack does not exist. The API server only reports missing permissions."""
     stack = objects.stack
     if stack.uid in evidence.missing_accounts:
         account = safe_text.one_line(object_fields.text(stack.spec, "serviceAccountName"))
@@ -199,7 +199,7 @@ def explain_switches(stack: StackState) -> Iterator[Cause]:
 
 
 def advise_rejection(stack: StackState, outermost_stack: StackState | None) -> str:
-    """Return the command for a definition that is not applied; "" where the message says what to do."""
+    """Return the command for a definition that is not applied, or "" if the message has the next step."""
     match stack.ready.reason:
         case "InvalidTemplate" | "SpecUnreadable":
             return advice.advise_edit(outermost_stack, stack.ready.message)
@@ -266,7 +266,7 @@ def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
 
 
 def count_waiting(objects: StackObjects, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
-    """Return by resource those that wait for it, directly or not."""
+    """Return, for each resource, the resources that wait for it directly or indirectly."""
     required = objects.find_requirements()
     waiting = {row.resource for row in rows if row.state is RowState.WAITING}
     found: dict[str, list[str]] = {}

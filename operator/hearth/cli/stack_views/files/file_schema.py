@@ -63,7 +63,7 @@ def find_mistakes(manifest: Object) -> Iterator[Mistake]:
 
 
 def explain(kind: str, message: str, found: Any, way: tuple[int | str, ...], model: type[pydantic.BaseModel]) -> str:
-    """Return the sentence for an error. kind, message: as pydantic says it; way: where."""
+    """Return the sentence for an error. kind, message: from pydantic; way: the location."""
     if kind == "missing":
         return f"is missing; state {way[-1]}"
     if kind == "extra_forbidden":

@@ -159,7 +159,7 @@ def find_secret_warnings(stack_file: StackFile) -> Iterator[str]:
 
 
 def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:
-    """Yield what parameters reach in a StackDefinition that they should not reach."""
+    """Yield the places in a StackDefinition that parameters should not reach."""
     from hearth.template.compiler import interpolation_warnings
 
     return interpolation_warnings.find_warnings(object_fields.mapping(stack_file.manifest, "spec"))
@@ -281,7 +281,7 @@ def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
 
 
 def describe_mistake(mistake: Object) -> str:
-    """Return where a mistake is, and what. mistake: with kind, stack, path and message."""
+    """Return the location and the message of a mistake. mistake: with kind, stack, path and message."""
     return f"{mistake['kind'].lower()}/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 
 

@@ -158,7 +158,7 @@ def cut(text: str, length: int) -> str:
 
 
 def cut_object(text: str, length: int) -> str:
-    """Return `kind/name`, shortened: the kind gives way first, since names tell objects apart."""
+    """Return `kind/name`, shortened. The kind is shortened first, because names distinguish objects."""
     kind, _, name = text.partition("/")
     if len(text) <= length or not name:
         return cut(text, length)

@@ -31,7 +31,7 @@ ROUNDS: Final = 4
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """The place of a node: its left upper corner. All are of the same size."""
+    """The top left corner of a node. All nodes have the same size."""
 
     node: Node
     x: float

@@ -109,7 +109,7 @@ def make_node(row: ResourceRow, rules: Sequence[EnvironmentRule]) -> Node:
 
 
 def make_id(row: ResourceRow) -> str:
-    """Return an id that stays the same while other resources come and go."""
+    """Return an ID that does not change when other resources are added or removed."""
     text = f"{row.resource}\n{row.object if row.state is RowState.OBSOLETE else ''}"
     return hashlib.blake2b(text.encode(errors="replace"), digest_size=ID_BYTES).hexdigest()
 
@@ -227,7 +227,7 @@ def fold_column(nodes: Sequence[Node], span: tuple[int, int], *, most: int) -> t
 
 
 def make_fold(state: RowState, nodes: Sequence[Node], span: tuple[int, int]) -> Node:
-    """Return the node that represents several of one state."""
+    """Return the node that represents several nodes with the same state."""
     return Node(
         id=f"f{span[0]}-{state}",
         title=f"{len(nodes)} resources",

@@ -29,7 +29,7 @@ HASH_LENGTH: Final = 8
 
 
 def make_row(number: int, revision: Object, state: tuple[str, str], *, now: float) -> list[Cell]:
-    """Return the cells of one revision. state: what became of it, and its color."""
+    """Return the cells of one revision. state: its outcome and color."""
     annotations = object_fields.mapping(revision, "metadata", "annotations")
     return [
         (str(number), ""),

@@ -78,7 +78,7 @@ def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object
 
 
 def is_waiting(mark: Object, stack: StackState, resource: str) -> bool:
-    """Return whether a mark says that this resource is unhealthy, and was not handled yet."""
+    """Return whether a HealthMark that marks this resource unhealthy is not handled yet."""
     spec = object_fields.mapping(mark, "spec")
     state = read_state(mark)
     is_open = not state.is_ready and not state.is_rejected

@@ -242,7 +242,7 @@ class RowContext:
         )
 
     def assess(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
-        """Return the state of a resource and a note: the operator's report counts most."""
+        """Return the state of a resource and a note. The operator's report takes precedence."""
         stack = self.objects.stack
         if stack.is_deleting:
             if child is None:
@@ -397,7 +397,7 @@ def describe_deletion(child: FoundChild) -> str:
 
 
 def find_excluded(template: Mapping[str, Any], stack: StackState) -> frozenset[str]:
-    """Return their names. What depends on values that the spec does not contain counts as present.
+    """Return the names of resources whose `when` is false. Unknown values count as true.
 
     template: of the target revision. In a rollback the parameters in the spec are others.
     """

@@ -68,7 +68,7 @@ def draw(
 
 
 def draw_foot(view: StackView, *, width: int | None) -> list[Line]:
-    """Return the message, the outputs, and what could not be shown."""
+    """Return the message, the outputs, and the parts that could not be shown."""
     lines: list[Line] = []
     if view.exists:
         style = "red" if view.is_stalled else "dim"
@@ -78,7 +78,7 @@ def draw_foot(view: StackView, *, width: int | None) -> list[Line]:
 
 
 def choose(rows: list[tuple[str, ResourceRow]], count: int) -> list[tuple[str, ResourceRow]]:
-    """Return so many rows in their order: those that need most attention."""
+    """Return the rows that need attention most, up to a number, in their original order."""
     urgent = sorted(range(len(rows)), key=lambda at: (-SEVERITY.index(rows[at][1].state), at))
     return [rows[at] for at in sorted(urgent[:count])]
 
@@ -165,7 +165,7 @@ def draw_row(
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a text that is not wider: the middle gives way, because both ends tell objects apart."""
+    """Return the text, shortened in the middle to a width, because both ends distinguish objects."""
     if len(text) <= width:
         return text
     end = (width - 1) // 2
