@@ -41,18 +41,14 @@ def serve_clusters() -> None:
 
 
 def kubectl_stack() -> None:
-    """Run `kubectl stack` with the arguments of this process. kubectl finds the plugin by the name of its
-    executable.
-    """
+    """Run `kubectl stack` with the arguments of this process. kubectl finds the plugin by its executable's name."""
     from hearth.cli.stack_commands import stack_group
 
     stack_group.stack(prog_name="kubectl stack")
 
 
 def complete_kubectl_stack() -> None:
-    """Complete a command line of `kubectl stack`. kubectl passes the words as arguments; the last one may be
-    unfinished.
-    """
+    """Complete a command line of `kubectl stack`. kubectl passes its words; the last one may be unfinished."""
     from hearth.cli.stack_commands import stack_group
 
     stack_group.complete()

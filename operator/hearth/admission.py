@@ -192,9 +192,7 @@ class AdmissionService:
         return AuthorCheck(SubjectAccessReviews(self._client))
 
     async def _refresh_certificate(self, hasher: KeyedHasher) -> bool:
-        """Renew the certificate if due, make the API server trust it, then serve it. Returns False if that must be
-        retried.
-        """
+        """Renew the certificate if due, make the API server trust it, then serve it. Returns False to be retried."""
         installed = await self._configurations.load()
         hosts = {host for _, raw in installed for host in webhook_configuration.find_hosts(raw)}
         # The Service that is usually installed, in case no configuration is.

@@ -1,5 +1,4 @@
-"""Manages the child process for the Stacks of other clusters: starts it for the first of them, monitors and restarts
-it.
+"""Manages the child process for the Stacks of other clusters: starts it for the first one, monitors and restarts it.
 
 A tenant's kubeconfig or API server can block this process, but not the Stacks of the home cluster: those have their own
 event loop, resolver, memory and connections. The process runs at a lower priority, exits with its parent, and is killed
@@ -118,9 +117,7 @@ class ClustersProcess:
             self._wanted.set()
 
     async def _serve(self) -> str:
-        """Run one process until it exits. Returns the reason for the exit, or "" if no Stack needs the process any
-        longer.
-        """
+        """Run one process until it exits. Returns why it exited, or "" if no Stack needs it any longer."""
         inner = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,

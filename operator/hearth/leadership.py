@@ -184,9 +184,7 @@ class LeaseLeadership:
             await asyncio.sleep(self._config.duration / BEATS)
 
     def _check_engine(self) -> None:
-        """Check that the engine's loop, which does the work that the lease is for, is alive. Raises
-        `LeadershipLost`.
-        """
+        """Raise `LeadershipLost` if the engine's loop hangs, because it does the work that the lease is for."""
         silent = time.monotonic() - self._alive_at
         if silent > self._config.duration and not self._stopping.is_set():
             raise leader_elector.LeadershipLost(

@@ -1,5 +1,4 @@
-"""Builds the adapters of the engine for a real cluster, connects them, and starts them in the order of their
-dependencies.
+"""Builds and connects the engine and its adapters for a real cluster, and starts them in the order of dependencies.
 
 Signals and HTTP endpoints are in `hearth.app`.
 """
@@ -80,9 +79,7 @@ class LoopClock:
 
 
 class KubeRuntime:
-    """All parts between a connection and the engine, for the home cluster and the other clusters that its Stacks
-    use.
-    """
+    """All parts between a connection and the engine, for the home cluster and other clusters."""
 
     def __init__(
         self,

@@ -125,9 +125,7 @@ class Settings:
         return replace(self, share=replace(self.share, place=Place.HERE))
 
     def find_lease_group(self) -> str:
-        """Return the name that all processes for the same Stacks share. Unless it is set, it differs between
-        namespaces.
-        """
+        """Return the name that processes for the same Stacks share. The default differs between namespaces."""
         if self.lease_name is not None:
             return self.lease_name
         return f"{DEFAULT_LEASE}-{self.namespace}" if self.namespace else DEFAULT_LEASE

@@ -88,9 +88,7 @@ class Supervisor:
         return longest * (0.5 + 0.5 * self._jitter())
 
     async def run(self, where: str, work: Work, *, ends: bool) -> None:
-        """Run `work`, and run it again with backoff when it fails. Unless `ends` is set, also run it again when it
-        returns.
-        """
+        """Run `work`, again with backoff when it fails, and, unless `ends` is set, when it returns."""
         failures = 0
         while True:
             started = self._now()

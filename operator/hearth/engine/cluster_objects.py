@@ -1,5 +1,4 @@
-"""Values that cross the ports of the engine: cached objects of the management cluster, and parsers of their metadata
-and specs.
+"""Cached objects of the management cluster as values of the engine's ports, and parsers of their metadata and specs.
 
 Clients can write anything into an object, so the parsers accept any content.
 """

@@ -249,9 +249,7 @@ class ManagementStacks(Protocol):
         """Return the revisions of the StackDefinition that makes a kind, or None if none does. key: `Kind.group`."""
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the kind with that name that a StackDefinition creates, or "" if there is none, or
-        more than one.
-        """
+        """Return `Kind.group` of the only kind with that name that a StackDefinition creates, otherwise ""."""
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process is responsible for a Stack of this UID."""
@@ -324,9 +322,7 @@ class ManagementSources(Protocol):
         """
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
-        """Return the `binaryData` of a definition's ConfigMap, in base64. The ConfigMap is watched as in
-        `get_source`.
-        """
+        """Return the `binaryData` of a definition's ConfigMap, in base64; see `get_source` for its watch."""
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Set all sources of a Stack. Sources without a reader are no longer watched."""
@@ -487,9 +483,7 @@ class StackDefinitionClient(Protocol):
         """Delete exactly this object (precondition: UID); ignore one that was deleted."""
 
     def serve(self, kind: Kind, forms: InstanceForms) -> None:
-        """Watch the instances of a kind from now on, as Stacks of the engine. forms: their revisions, which may grow
-        later.
-        """
+        """Watch the instances of a kind as Stacks from now on. forms: their revisions; more may be added later."""
 
     async def wait_served(self, kind: Kind) -> None:
         """Wait until all instances of the kind are known."""
@@ -504,14 +498,10 @@ class StackDefinitionClient(Protocol):
         """Return all known instances of a kind, whichever process serves them."""
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
-        """Move an instance to another revision of its StackDefinition, if this process serves it, and enqueue its
-        Stack.
-        """
+        """Move an instance to another revision if this process serves it, and enqueue its Stack."""
 
     def renew_rights(self, kind: Kind) -> None:
-        """Apply the rights of the newest revision of a StackDefinition to all its instances, including those of older
-        revisions.
-        """
+        """Apply the rights of the newest revision to all instances of a kind, including those of older revisions."""
 
 
 class RemoteCluster(Protocol):

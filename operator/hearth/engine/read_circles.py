@@ -105,9 +105,7 @@ class ReadCircles:
         return (set(before) ^ set(self.find(uid))) | concerned - {uid}
 
     def find(self, uid: str) -> tuple[str, ...]:
-        """Return the Stacks of a shortest circle, starting with the one whose object this Stack reads, or () if there
-        is no circle.
-        """
+        """Return the Stacks of a shortest circle, first the one whose object this Stack reads; () if there is none."""
         if uid not in self._readings:
             return ()
         came_from: dict[str, str] = {}

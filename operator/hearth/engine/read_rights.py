@@ -1,5 +1,4 @@
-"""Read rights of the accounts of Stacks: asks the API server once per account, kind and namespace, and caches the
-answers.
+"""Read rights of the accounts of Stacks: asks the API server once per account, kind and namespace, and caches answers.
 
 The operator watches children with its own rights, so these answers decide which fields a Stack can use and show. After
 a change of RBAC, and otherwise every ten minutes, it asks all questions again.

@@ -159,10 +159,10 @@ class Relatives:
         return known
 
     def find_claim(self, uid: str, services: TreeServices, child: Child) -> TreeClaim | None:
-        """Return why an object stays that its Stack no longer wants: another Stack names it, or may; None without such
-        a Stack.
+        """Return why an object must stay although its Stack no longer needs it, or None.
 
-        A certain claim comes first, then the claim of a Stack that is known in a moment.
+        The reason is another Stack of the tree that names the object, or might name it. A certain claim comes first,
+        then the claim of a Stack whose definition is known soon.
         """
         own = self._loaded.get(uid)
         members = self.find_tree(uid, services)
@@ -216,9 +216,7 @@ class Relatives:
         return False
 
     def has_foreign(self, uid: str, services: TreeServices) -> bool:
-        """Return whether another process reconciles a Stack of the tree. This process gets no events about what that
-        Stack wants.
-        """
+        """Return whether another process reconciles a Stack of the tree, whose events do not arrive here."""
         members = self.find_tree(uid, services)
         return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
 
@@ -275,7 +273,7 @@ class Relatives:
     def find_objection(
         self, uid: str, owner: str, live: Mapping[str, Any], ref: ObjectRef, services: TreeServices
     ) -> Objection | None:
-        """Return why the Stack does not take over an object of another Stack of its tree, or None if it may.
+        """Return why the Stack cannot take over an object of another Stack of its tree, or None if it can.
 
         owner: UID of the Stack whose child the object is.
         """
@@ -383,9 +381,10 @@ class Relatives:
         return is_known and (child is None or wanted is None or child.hash == wanted.hash)
 
     def find_contents(self, uid: str, services: TreeServices, container_child: Child) -> str:
-        """Return a retained object of the tree that a Namespace contains or a CustomResourceDefinition defines; "" for none.
+        """Return a retained object of the tree inside a Namespace or of a CustomResourceDefinition, or "".
 
-        Stacks of other processes are unknown here. When they release an object, they note it on what contains that.
+        Stacks of other processes are unknown here. When they release an object, they write a note to its Namespace and
+        CustomResourceDefinition.
         """
         if container_child.kind.key not in containers.KINDS:
             return ""
@@ -457,7 +456,7 @@ class Kin:
         return None
 
     def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
-        """Return why an object of that Stack is not taken over, or None if it is."""
+        """Return why the Stack cannot take over an object of that Stack, or None if it can."""
         return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
 
 
@@ -491,7 +490,9 @@ def find_naming(node: Node, planner: StackPlanner, child: Child) -> Iterator[Tre
 
 
 def goes_too(node: Node, uid: str, child: Child, services: TreeServices) -> bool:
-    """Return whether a Stack of the tree is deleted with the object, or with the Stack that keeps it, so it wants nothing."""
+    """Return whether a Stack of the tree is deleted with the object or with the Stack that keeps it, so it has no
+    claim.
+    """
     management_cluster = services.management_cluster
     stack = management_cluster.find_stack(uid)
     tops = {child.uid, uid} if stack is not None and stack.deleting else {child.uid}
@@ -530,13 +531,13 @@ def write_offer(ref: ObjectRef, uid: str, *, owner: str, generation: int) -> str
 
 
 def is_let_go(child: Child, owner: str, services: TreeServices) -> bool:
-    """Return whether a Stack has offered its child, by any of its definitions."""
+    """Return whether a Stack has offered its child, in any generation."""
     text = str((child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_OFFERED, ""))
     return is_offered_once(text, child.ref, child.uid, owner=owner, services=services)
 
 
 def is_offered_once(text: str, ref: ObjectRef, uid: str, *, owner: str, services: TreeServices) -> bool:
-    """Return whether this is an offer of the object by that Stack, of any generation."""
+    """Return whether the text is an offer of the object by that Stack, of any generation."""
     generation, _, signature = text.partition("/")
     if not generation.isdecimal() or len(text) > limits.SIGNATURE_LENGTH:
         return False

@@ -30,9 +30,7 @@ class TooManyMissing(Exception):
 
 @dataclass(slots=True)
 class Misses:
-    """Counts the claims that one search did not find, over all StatefulSets and templates. Their number is under a
-    tenant's control.
-    """
+    """Counts the claims that one search did not find. A tenant controls their number."""
 
     left: int = limits.CLAIMS_MISSING
 
@@ -69,8 +67,7 @@ async def find_claims(
 async def list_live(
     cluster: ClusterRequests, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the live claims with the names of one template, including claims of other clients. Omits claims that are
-    being deleted.
+    """Yield the live claims with the names of one template, also those of other clients, unless they are being deleted.
 
     The claims belong to current replicas, and to former ones that were scaled down or had lower ordinals. Some former
     claims may be deleted, so the search ends after a few consecutive misses. misses: of the whole search. Raises

@@ -61,8 +61,9 @@ async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> Non
 
 @value_class.dataclass(frozen=True, slots=True)
 class EndlessBackoff:
-    """Endless pauses in seconds between attempts; each loop over them starts again. kopf's default list ends after 54
-    seconds, and kopf then exits.
+    """Endless pauses in seconds between attempts; each loop over them starts again.
+
+    kopf's default list ends after 54 seconds, and kopf then exits.
     """
 
     uniform: Callable[[float, float], float] = random.uniform

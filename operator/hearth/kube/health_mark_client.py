@@ -1,4 +1,4 @@
-"""Implements `hearth.engine.ports.HealthMarkClient` on a real API server: caches all HealthMarks and writes to them."""
+"""Implements `hearth.engine.ports.HealthMarkClient` on a real API server, with a cache of all HealthMarks."""
 
 from __future__ import annotations
 

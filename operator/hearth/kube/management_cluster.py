@@ -1,5 +1,4 @@
-"""Implements `hearth.engine.ports.ManagementCluster` on a real API server: reads and writes Stacks, and stores the hash
-key.
+"""Implements `hearth.engine.ports.ManagementCluster` on a real API server, and stores the key of all hashes.
 
 Data that is read often comes from caches.
 """
@@ -101,9 +100,7 @@ class KubeManagementCluster:
         return cache.forms if cache is not None else None
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the kind with that name that a StackDefinition creates, or "" if there is none, or
-        more than one.
-        """
+        """Return `Kind.group` of the only kind with that name that a StackDefinition creates, otherwise ""."""
         found = [key for key in self._caches if key.startswith(f"{name}.")]
         return found[0] if len(found) == 1 else ""
 

@@ -1,6 +1,4 @@
-"""Implements `hearth.engine.ports.SnapshotClient` on a real API server: caches all StackSnapshots and writes to
-them.
-"""
+"""Implements `hearth.engine.ports.SnapshotClient` on a real API server, with a cache of all StackSnapshots."""
 
 from __future__ import annotations
 

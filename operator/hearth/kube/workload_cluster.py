@@ -1,6 +1,6 @@
-"""Implements `hearth.engine.ports.WorkloadCluster` on a real API server: one request for each operation of the engine.
+"""Implements `hearth.engine.ports.WorkloadCluster` on a real API server.
 
-API errors pass through unchanged.
+API errors pass through to the engine, which interprets them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Runs health scripts in Lua, in the format of Argo CD, with limits on steps and memory. Used only in an evaluator
-process.
+"""Runs health scripts in Lua, in the format of Argo CD, with limits on steps and memory.
 
-A script gets the object as the global `obj` and returns a table with `status` and `message`. It cannot access Python,
-files, modules, other runs, or functions that compile code or catch errors. Some work counts as no step, for example
-backtracking in a pattern or a loop in C. The CPU limit ends the process in that case.
+Used only in an evaluator process. A script gets the object as the global `obj` and returns a table with `status` and
+`message`. It cannot access Python, files, modules, other runs, or functions that compile code or catch errors. Some
+work does not count as steps, for example backtracking in a pattern or a loop in C. The CPU limit of the process stops
+it.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class Pool:
     # ------------------------------------------------------------ for callers
 
     def begin(self, stack_uid: str) -> None:
-        """Count the following requests for that Stack; it has a whole turn of the event loop."""
+        """Assign the following requests to that Stack, with a new budget for this turn of the event loop."""
         self._whose = stack_uid
         self._time_left = limits.TURN_MICROSECONDS
         self._bytes_left = limits.TURN_PACKED_BYTES

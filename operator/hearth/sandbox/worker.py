@@ -1,5 +1,4 @@
-"""Main program of an evaluator process: reads expressions and their inputs from stdin, and writes the results to
-stdout.
+"""Main program of an evaluator process: reads expressions and inputs from stdin, and writes results to stdout.
 
 The operator starts it as `python -m hearth.sandbox.worker`. The process limits itself. A timer signal ends it when an
 expression takes too much CPU time; the memory limit applies to all expressions together. It has no credentials, no

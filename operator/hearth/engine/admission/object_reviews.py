@@ -187,9 +187,7 @@ def warn_of_rollback(review: Review) -> str:
 
 
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
-    """Deny the write because of the errors, unless they may not be the author's. definition: None if it could not be
-    read.
-    """
+    """Deny the write, unless the errors may not be the author's. definition: None if it could not be read."""
     if reads_other_objects(review.spec, definition):
         text = rejections.describe_mistakes(error, consequence=STORED)
         return ReviewResult(warnings=review_module.to_warnings(text))
@@ -199,9 +197,7 @@ def judge(review: Review, error: errors.InvalidDefinition, *, definition: Defini
 async def deny_certain(
     builder: RevisionBuilder, review: Review, stack: StackObject, result: ReviewResult
 ) -> ReviewResult:
-    """Deny errors that occur with any values from `spec.parametersFrom`; if there are none, return the result
-    unchanged.
-    """
+    """Deny errors that occur with any values from `spec.parametersFrom`; without any, return the result unchanged."""
     template, given = review.spec.get("template"), review.spec.get("parameters") or {}
     has_source = any(review.spec.get(each) is not None for each in TEMPLATE_SOURCES)
     if result.denial or has_source or not isinstance(template, dict) or not review.spec.get("parametersFrom"):

@@ -1,6 +1,7 @@
 """Runs admission reviews with limits on their duration and number. A review that exceeds a limit allows the write.
 
-Allowing it is safe, because the engine checks every Stack again.
+Allowing it is safe, because the engine checks every Stack again. The permissions of the author are checked only at
+admission, so the write is denied if that check takes too long.
 """
 
 from __future__ import annotations
@@ -85,9 +86,7 @@ class Reviewer:
         return await self._review(review, definition_review.review_definition)
 
     async def _find_definer_denial(self, review: Review) -> str:
-        """Return why the author may not create a revision with that account or these templates, or "" if that is
-        allowed.
-        """
+        """Return why the author may not create a revision with that account or these templates, or ""."""
         is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
         if self.author_check is None or is_kept:
             return ""
@@ -184,9 +183,7 @@ class AuthorCheck:
     access: AccessReviews
 
     async def find_denial(self, author: Author, *, namespace: str, account: str) -> str:
-        """Return why the author cannot use that ServiceAccount, or "". A fault is a denial, because there is no later
-        check.
-        """
+        """Return why the author cannot use that ServiceAccount, or "". A fault is a denial: there is no later check."""
         try:
             # Anyone who can create Pods can run one as any ServiceAccount of the namespace.
             if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):

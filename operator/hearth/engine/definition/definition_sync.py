@@ -1,5 +1,4 @@
-"""Syncs the active definition of one Stack with its spec: reads the spec and its sources, chooses the target, compiles
-and stores.
+"""Syncs the active definition of one Stack with its spec: reads it, chooses the target, compiles and stores it.
 
 If the definition is rejected, the active revision stays.
 """

@@ -1,5 +1,4 @@
-"""Builds a revision from a Stack's spec: reads, compiles, numbers and stores the definition before any child is
-written.
+"""Builds revisions of Stacks: reads, compiles, numbers and stores a definition before any child is written.
 
 Every step is idempotent.
 """

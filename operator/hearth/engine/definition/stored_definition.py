@@ -1,4 +1,4 @@
-"""Converts definitions to and from their stored form, which contains only the source and a keyed hash of sensitive
+"""Converts definitions to and from their stored form, which has only the source and a keyed hash of sensitive
 values.
 """
 

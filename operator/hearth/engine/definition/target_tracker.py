@@ -287,8 +287,7 @@ class TargetTracker:
             self.current = dataclasses.replace(self.current, batches=found)
 
     def record_detached(self, found: Iterable[DetachedSet], *, ended: Collection[str] = ()) -> bool:
-        """Record StatefulSets that are about to be deleted without their Pods and claims; return whether the record
-        changed.
+        """Record StatefulSets that are about to be deleted without their Pods and claims; return whether any is new.
 
         ended: the resources whose next StatefulSet exists.
         """
@@ -390,9 +389,7 @@ def needs_persistence(target: Target) -> bool:
 
 
 def is_deferred(target: Target) -> bool:
-    """Return whether a rollback waits for the end of a suspension. When it starts, the status reports it before any
-    step.
-    """
+    """Return whether a rollback waits for the end of a suspension. The status reports its start before any step."""
     is_suspended = target.suspend is not None and target.suspend.is_suspended
     return target.is_rollback and not target.is_completed and is_suspended
 

@@ -127,7 +127,7 @@ class TrackedMark:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What other marks on the same resource need to know of a mark."""
+    """The data of a mark that other marks on the same resource use."""
 
     order: tuple[str, str]
     """Its time of writing and its name; the greater one wins."""

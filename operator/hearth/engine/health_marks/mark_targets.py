@@ -82,9 +82,7 @@ class Targets:
         return self._get_index(namespace, stacks).list_names(kind)
 
     def wait(self, uid: str, namespace: str, key: Key) -> None:
-        """Register a mark that searches for an object without a Stack. `find_affected` returns the mark when the object
-        appears.
-        """
+        """Register a mark that searches for an object without a Stack. `find_affected` later returns the mark."""
         if self._keys.get(uid) != (namespace, key):
             self.forget(uid)
             self._keys[uid] = (namespace, key)

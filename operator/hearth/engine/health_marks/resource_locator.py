@@ -382,9 +382,7 @@ def _find_other(marked: MarkedResource, mark: HealthMarkObject, locator: Resourc
 
 
 def _forward(nested: Child, path: str) -> MarkedResource:
-    """Return the state of a mark whose path continues in a Stack of another process. Its status notifies that
-    process.
-    """
+    """Return the state of a mark whose path continues in another process's Stack. Its status notifies that process."""
     message = f"{nested.ref} is served by another process, which follows the path from there"
     return MarkedResource(
         stack=names.owner_key(nested.kind.name, nested.name),

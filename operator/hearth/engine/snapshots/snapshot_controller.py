@@ -75,9 +75,7 @@ class SnapshotController:
         """By UID of a Stack with snapshots: its namespace and name."""
 
     def start(self) -> None:
-        """Start the controller and enqueue every snapshot. Snapshots with a revision come first, because they keep
-        their slots.
-        """
+        """Start the controller and enqueue every snapshot. Those with a revision come first, to keep their slots."""
         self._loop.start()
         uids = self._services.snapshots.snapshots()
         self.enqueue(sorted(uids, key=lambda uid: not self._has_revision(uid)))

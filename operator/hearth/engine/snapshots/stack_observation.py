@@ -62,8 +62,8 @@ class StackObserver:
     def is_being_restored(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool | None:
         """Return whether its Stack is being restored from this snapshot, or None if that is unknown now.
 
-        After a start, it is unknown until the target of the Stack is loaded. Later, while a request is processed that may
-        become the target: it may have checked the snapshot before its deletion.
+        After a start, it is unknown until the target of the Stack is loaded. Later, it is unknown while a request is
+        processed that may become the target, because the request may have checked the snapshot before its deletion.
         """
         if self.services.management_cluster.find_stack(memory.stack_uid) is None:
             return False

@@ -1,5 +1,4 @@
-"""Tracks whether the caches are complete for one Stack: all its kinds are watched, and every resource was refreshed
-since.
+"""Tracks whether the caches are complete for one Stack: all its kinds are watched, and all resources refreshed since.
 
 Requests the watches, and enqueues the Stack when they are synced.
 """

@@ -51,9 +51,7 @@ class Candidate:
 
 
 class Comparison:
-    """One check of the values of a Stack's objects. Lists complete objects, and tests by dry run whether an apply would
-    change them.
-    """
+    """One check of the values of a Stack's objects. Lists whole objects, and dry-runs an apply of altered ones."""
 
     def __init__(self, planner: StackPlanner, *, services: Services, stack: StackObject) -> None:
         self.found: dict[str, Altered] = {}
@@ -118,9 +116,7 @@ class Comparison:
 
 
 class CheckControl(StackPart):
-    """The checks of one Stack in this process. If a result is not in the status yet, the next process repeats the
-    check.
-    """
+    """The checks of one Stack in this process. If a result is not in the status, the next process checks again."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)

@@ -96,9 +96,7 @@ class DetachedSets(StackPart):
         return is_due and not self._definition_sync.options.is_paused and self._definition_sync.cluster.problem is None
 
     def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
-        """Return the sets whose Pods must be deleted: unwanted sets, and sets with Pods although the Stack is
-        suspended.
-        """
+        """Return the sets whose Pods must be deleted: unwanted sets, and sets of a suspended Stack."""
         is_suspended = self._definition_sync.is_suspended
         self._stopped = self._stopped if is_suspended else ()
         return [

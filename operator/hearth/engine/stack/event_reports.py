@@ -233,9 +233,7 @@ class EventReports(StackPart):
 
 
 def describe_kept(step: Detach | Restart | Release, note: str) -> tuple[str, str] | None:
-    """Return the reason and message of the Event about objects that a step kept, or None if there are none to
-    report.
-    """
+    """Return the reason and message of the Event about objects that a step kept, or None if there is no Event."""
     match step:
         case Detach():
             return (CLAIMS_KEPT, f"was deleted and will be recreated; {note}") if note else None

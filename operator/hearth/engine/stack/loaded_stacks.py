@@ -1,5 +1,4 @@
-"""Limits how many new Stacks start at once, unloads idle Stacks, and tracks Stacks that wait for a kind or a retry
-trigger.
+"""Limits how many new Stacks start at once, unloads idle Stacks, and polls for Stacks that wait for a kind or a retry.
 
 In a burst of new Stacks, some are complete before others start. A Stack without events is unloaded, and its next event
 loads it again. Some Stacks wait for something that no event of their own reports: a new kind, or a retry trigger. Only

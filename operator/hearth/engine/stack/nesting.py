@@ -1,5 +1,4 @@
-"""Limits the depth and number of nested Stacks by denying the creation of further ones. Instances of StackDefinitions
-count as Stacks.
+"""Limits the depth and number of nested Stacks, including instances of StackDefinitions, by denying further ones.
 
 Reads only the labels of live Stacks, so a Stack cannot understate its depth through its content. Writes nothing, and
 leaves existing Stacks unchanged. It also reports Stacks that are nested in themselves.
@@ -52,9 +51,7 @@ class Nesting:
     """Generation of the tree."""
 
     def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
-        """Explain why the step may not write a nested Stack or instance. Returns None for any other step, or if it is
-        allowed.
-        """
+        """Explain why the step may not write a nested Stack or instance. Returns None if the step is allowed."""
         if (refused := self._refuse_without_account(stack, step)) is not None:
             return refused
         if not isinstance(step, Apply) or step.uid is not None:

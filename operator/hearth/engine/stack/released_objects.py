@@ -1,5 +1,4 @@
-"""Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to other Stacks
-of the tree.
+"""Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to its tree.
 
 The finalizer of finished work is removed once its success is stored, or if there is nothing to store, even if the Stack
 was suspended, rejected or deleted in the meantime. An offer is an annotation of the object for Stacks of the tree in

@@ -45,9 +45,7 @@ BOUND = "Bound"
 
 
 class SetClaims(StackPart):
-    """The claims of one Stack's StatefulSets during a restore. Finds the steps that are due; the planner starts
-    them.
-    """
+    """The claims of one Stack's StatefulSets during a restore. Finds the due steps, which the planner starts."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
@@ -248,9 +246,7 @@ class KeptData:
         return ClaimPlan(waiting=f"{waits}{cause}{way_out}")
 
     async def find_drop(self, restored: RestoredClaim, namespace: str) -> list[DeletePart]:
-        """Return the step that deletes the copy of a claim, or none if there is no copy. Raises the errors of the
-        port.
-        """
+        """Return the step that deletes the copy of a claim; none if there is no copy. Raises the port's errors."""
         kind, ref = self._find_kind(), self._make_ref(namespace, restored.claim)
         live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
         if live is None or "deletionTimestamp" in live["metadata"] or not self._is_ours(live, ref, restored.claim):

@@ -79,9 +79,7 @@ class StackReads(StackPart):
         return {name for name in known if before.get(name) != self._queries.get(name)}
 
     def make_members(self, planner: StackPlanner) -> None:
-        """Request a new compilation if the inputs of collection members changed. While these cannot be read, all
-        members stay.
-        """
+        """Request a new compilation if inputs of members changed. While these cannot be read, all members stay."""
         for uid in self._services.circles.note(self._uid, self._trace(planner)):
             self._services.queue.enqueue(uid, DirtyScope.STACK)
         if self.limit_growth(planner):

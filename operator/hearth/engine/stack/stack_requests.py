@@ -1,6 +1,7 @@
 """Requests of one Stack's user through annotations and options: retries, cleanups, breakpoints, and pauses.
 
-`hearth.dev/continue` clears the breakpoint of one resource. If no breakpoint waits there, an Event explains that.
+`hearth.dev/continue` clears the breakpoint of one resource. If the resource waits at no breakpoint, an Event reports
+that.
 """
 
 from __future__ import annotations

@@ -140,8 +140,9 @@ class StackDefinitionController:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Watch the instances of every accepted definition before any Stack is reconciled. Otherwise, objects of an
-        instance would briefly have no owner.
+        """Watch the instances of every accepted definition before any Stack is reconciled.
+
+        Otherwise, objects of an instance would briefly have no owner.
         """
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
@@ -332,9 +333,7 @@ class StackDefinitionController:
         return True, None
 
     async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
-        """Create the roles that the spec requests, and delete roles that it no longer requests. Returns the obstacle,
-        or "".
-        """
+        """Create the roles that the spec requests, and delete its other roles. Returns the obstacle, or ""."""
         wanted = [] if is_deleting else definition_objects.make_roles(raw["spec"])
         made, named = definition_objects.find_recorded_roles(raw), [each["metadata"]["name"] for each in wanted]
         if not made and not named:
@@ -359,9 +358,7 @@ class StackDefinitionController:
             served.forms.by_number.pop(number, None)
 
     async def _read_template(self, raw: Object, owner_stack: StackObject) -> ReadSpec | None:
-        """Return the spec with its template. Returns None, and reports the reason, if the template is missing or has
-        errors.
-        """
+        """Return the spec with its template, or None if it is missing or has errors, which are reported."""
         spec, name = raw["spec"], owner_stack.name
         self._follow_sources(name, frozenset(each.ref for each in definition_sources.find_definition_sources(spec)))
         mistakes: list[Mistake] = [*self._find_wrong_group(spec), *self._find_wrong_account(spec)]

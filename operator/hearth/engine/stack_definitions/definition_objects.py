@@ -1,5 +1,4 @@
-"""Objects of a StackDefinition other than its instances: its CustomResourceDefinition, the roles for its users, and its
-revisions.
+"""Objects of a StackDefinition besides its instances: its CustomResourceDefinition, its roles and its revisions.
 
 The operator signs the CustomResourceDefinition and the roles, to recognize the objects that it created. It reverts
 changes to them, and deletes them after the last instance. Revisions are immutable, signed, and in the operator's

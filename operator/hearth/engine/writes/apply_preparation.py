@@ -140,9 +140,7 @@ async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> 
 
 
 async def _write_owners(step: Apply, live: Object, owners: list[Object], *, cluster: ClusterWrites) -> Child:
-    """Write the owners of fields if the object has not changed since it was read. This also accepts an offer to take it
-    over.
-    """
+    """Write the owners of fields if the object has not changed since it was read. Also accepts an offer of it."""
     metadata = pin(live)
     if names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {}):
         metadata["annotations"] = {names.ANNOTATION_OFFERED: None}

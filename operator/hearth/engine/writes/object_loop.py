@@ -28,9 +28,7 @@ class NeverRests(Exception):
 
 
 class ObjectLoop:
-    """Processes each object once at a time, and again if it is enqueued in the meantime. Each object has at most one
-    timer.
-    """
+    """Processes each object once at a time, and again if it is enqueued meanwhile. An object has at most one timer."""
 
     def __init__(
         self, *, where: str, advance: Callable[[str], Awaitable[bool]], enqueue: Callable[[str], None], clock: Clock

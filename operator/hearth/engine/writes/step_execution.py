@@ -441,8 +441,7 @@ class StepExecutor:
         return False
 
     async def _refuse_account(self, step: Apply) -> StepFailure | None:
-        """Explain why the account of the parent may not apply this nested Stack. Returns None for other or allowed
-        objects.
+        """Explain why the account of the parent may not apply this nested Stack. Returns None if the step is allowed.
 
         Without this check, a Stack could use a nested Stack for writes that its own account may not do. A user of an
         account may impersonate it, or create Pods that run as it.

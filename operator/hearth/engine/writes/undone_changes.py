@@ -1,8 +1,7 @@
-"""Describes the changes that a repair reverts, or that revert an apply. Reads the object just before the write, because
-afterward nothing shows them.
+"""Describes changes that a repair reverts, or that reverted an apply.
 
-This happens for the first repair of a resource and for repeated applies, which are delayed. A hot path therefore never
-sends this request.
+Reads the object just before the write, because the changes are not visible afterward. This happens only for the first
+repair of a resource and for repeated applies, which are delayed, so no hot path sends this request.
 """
 
 from __future__ import annotations

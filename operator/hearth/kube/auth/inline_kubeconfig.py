@@ -163,9 +163,7 @@ def read(text: str) -> Mapping[str, Any]:
 
 
 def find_entry(config: Mapping[str, Any], sort: str, name: object, *, named_by: str) -> tuple[Mapping[str, Any], str]:
-    """Return the named entry of a section (`cluster`, `context`, `user`), and its location. Raises
-    KubeconfigRefused.
-    """
+    """Return the named entry of a section (`cluster`, `context`, `user`), and its place. Raises KubeconfigRefused."""
     entries = config.get(f"{sort}s")
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise errors.KubeconfigRefused(f"{sort}s is not a list of maps; a kubeconfig needs it")

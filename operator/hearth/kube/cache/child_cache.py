@@ -401,9 +401,7 @@ class ChildCache:
                 cache.take(raw, as_of=as_of)
 
     def on_kinds(self) -> None:
-        """Handle a change of the served kinds: retry kinds that were not served, and update kinds whose API path
-        changed.
-        """
+        """Handle a change of the served kinds: retry kinds that were not served, and update kinds with a new path."""
         self._generation = self._kinds.generation
         for cache in self._followed.values():
             found = self._kinds.find(cache.kind.api_version, cache.kind.name)

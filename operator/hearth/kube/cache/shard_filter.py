@@ -75,9 +75,7 @@ class ShardFilter:
         return is_remote(raw, is_instance=self._kind not in names.STACK_KINDS)
 
     def _has_same_place(self, raw: Object) -> bool:
-        """Return whether the objects of a Stack may be in the same cluster as the objects of the Stacks of this
-        process.
-        """
+        """Return whether the objects of a Stack may be in the cluster that this process serves."""
         other = Place.HERE if self._is_remote(raw) else Place.ELSEWHERE
         return self._share.place is not other
 

@@ -1,5 +1,4 @@
-"""Cache of the ConfigMaps, Secrets and StackTemplates that definitions use. Watches each by name while a Stack reads
-it.
+"""Cache of the ConfigMaps, Secrets and StackTemplates that definitions use. Watches each by name while it is in use.
 
 There is a limit on these watches per namespace and in total. Further sources share one metadata watch per kind, or are
 polled if that watch is denied. For a Secret or a large ConfigMap, the cache stores only the version.

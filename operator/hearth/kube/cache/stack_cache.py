@@ -1,5 +1,4 @@
-"""Cache of all objects of one kind that are Stacks to the engine: Stacks, ResourceGroups, or instances of a
-StackDefinition.
+"""Cache of all objects of one kind of Stacks: Stacks, ResourceGroups, or instances of a StackDefinition.
 
 Stores only the fields that reconciles need, and parses specs on demand.
 """

@@ -129,8 +129,7 @@ class ActiveLeader:
 
 @dataclass(slots=True)
 class Presence:
-    """Announces this process in a Lease to other processes without leader election, and detects those that started
-    before it.
+    """Announces this process in a Lease to others without leader election, and detects those that started before it.
 
     The process starts work without waiting, and ends if it observes another process renewing the Lease. After a crash,
     no process renews the Lease, so the next process continues and takes it over.

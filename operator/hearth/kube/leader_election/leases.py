@@ -1,5 +1,4 @@
-"""Leases (coordination.k8s.io/v1) for leader election: their content, labels and requests, and the search for
-overlapping Leases.
+"""Leases (coordination.k8s.io/v1) for leader election: content, labels, requests, and the search for overlapping ones.
 
 Every change includes the version that was read, so only one of two candidates succeeds. While the shard count changes,
 no process starts on Stacks that a process with the old count holds.

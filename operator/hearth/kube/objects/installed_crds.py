@@ -1,5 +1,4 @@
-"""Checks that the installed CustomResourceDefinitions have all fields that this version of the operator reads and
-writes.
+"""Checks that the installed CustomResourceDefinitions have all fields that this program reads and writes.
 
 Under an older CustomResourceDefinition, the API server silently drops unknown fields, for example the operator's
 signature in a status. The check compares schemas, because an installer may drop or invent a version.
@@ -62,10 +61,10 @@ async def check_source(source: CredentialSource) -> None:
 
 
 async def check(client: ApiClient) -> list[str]:
-    """Return the definitions that are not installed. Raises OutdatedCrds if an installed one is older than this
-    program, and Unreachable.
+    """Return the definitions that are not installed.
 
-    Definitions that the operator cannot read are not checked.
+    Definitions that the operator cannot read are not checked. Raises OutdatedCrds if one is older than this program,
+    and Unreachable.
     """
     found, absent = [], []
     for wanted in load_own():

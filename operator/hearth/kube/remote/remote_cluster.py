@@ -1,6 +1,4 @@
-"""Implements `RemoteCluster` on a real API server: connects to it, and detects outages and a different cluster at the
-same address.
-"""
+"""Implements `RemoteCluster` on a real API server: connects, and detects outages and another cluster at its address."""
 
 from __future__ import annotations
 

@@ -110,9 +110,7 @@ class TenantShare:
         return found
 
     def hold(self, change: int) -> None:
-        """Reserve more bytes, or release some. Raises TooMuchHeld, and reserves nothing, if the namespace has no room
-        for them.
-        """
+        """Reserve more bytes, or release some. Raises TooMuchHeld, and reserves none, if the namespace has no room."""
         if change > 0 and change > memory_shares.find_room(self.namespace):
             self.on_limit("clusters-held-bytes")
             raise TooMuchHeld(f"{self.held} bytes are unfinished: {describe_excess(self.namespace)}")

@@ -207,9 +207,7 @@ class Reflector:
         return self._synced.is_set()
 
     def measure(self, *, objects: int) -> WatchStatus:
-        """Return the state of the watch at the current time of the running loop. objects: the number of stored
-        objects.
-        """
+        """Return the state of the watch at the current time of the running loop. objects: how many are stored."""
         now = asyncio.get_running_loop().time()
         return WatchStatus(
             kind=self.name,
