@@ -275,7 +275,7 @@ def report(
     if uid is not None or marked.is_forwarded:
         status |= {**names.write_owner(marked.stack), "resource": marked.resource}
     elif mark_state.is_observed:
-        # Keep the route: the process that the path was forwarded to wrote it.
+        # Keep the route, which was written by the process that the path was forwarded to.
         status |= {key: mark_state.status[key] for key in ROUTE if key in mark_state.status}
     if successor is not None:
         status["replacedBy"] = {

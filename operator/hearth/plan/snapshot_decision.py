@@ -211,7 +211,7 @@ def decide_progress(
     if not stack.is_gone and stack.has_revision and snapshot.memory.phase is not SnapshotPhase.COMPLETE:
         create = tuple(each.volume for each in volumes if each.state is VolumeState.ABSENT and not each.volume.uid)
     if create:
-        # Each creation is followed by another decision, which writes the status.
+        # Another decision follows each creation and writes the status.
         return SnapshotDecision(create=create)
     return _write(snapshot, verdict, now=now)
 

@@ -99,7 +99,7 @@ def assess_claim(fields: Fields) -> HealthResult:
     if phase == "Bound":
         return ready("Bound")
     if phase == "Lost":
-        # Not terminal: another claim would be empty, and restoring the volume repairs this one.
+        # Not terminal: a new claim would be empty, and restoring the volume repairs this one.
         return failed("Lost", "its volume is lost")
     where = read_text(fields, "spec.storageClassName")
     of_class = f" of class {where}" if where else ""
@@ -116,7 +116,7 @@ def assess_volume(fields: Fields) -> HealthResult:
         case "Released":
             return ready(phase, "its claim is deleted; no other claim can bind it until it is released by hand")
         case "Failed":
-            # The volume still holds its data, so another one would not help.
+            # The volume still has its data, so a new volume would not help.
             return failed(read_text(fields, "status.reason") or phase, message or "it could not be reclaimed")
     return progressing("NotAvailable", message or "its controller has not processed it yet")
 
@@ -184,7 +184,7 @@ def assess_namespace(fields: Fields) -> HealthResult:
     return ready("Active")
 
 
-# Health of nested Stacks: by their conditions, with the resources within them that wait at a breakpoint for a user.
+# Health of nested Stacks, from their conditions and their resources that wait at a breakpoint.
 
 HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Action)
 

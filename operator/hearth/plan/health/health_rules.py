@@ -166,7 +166,7 @@ class HealthRules:
         """Find the health rule of a kind."""
         schema = self._schemas.find_schema(kind) if self._schemas is not None else None
         found = self._found.get(kind)
-        # A schema that arrives or changes is another object.
+        # A new or changed schema is a different object.
         if found is None or found[0] is not schema:
             if found is not None:
                 self._judged.clear()
@@ -177,7 +177,7 @@ class HealthRules:
         own = self._users.find(kind)
         shipped = (TABLE.get(kind.key) or built_in().find(kind)) if own is None else None
         if shipped is not None and isinstance(shipped.rule, RuleCases):
-            # Users' cases are taken literally.
+            # Only built-in cases are forgiving. Cases of users apply literally.
             shipped = rule_cases.make_forgiving(shipped)
         entry = own or shipped
         if entry is not None and not is_partial(entry.rule):
@@ -256,8 +256,8 @@ def is_general(kind: Kind) -> bool:
     return isinstance(DEFAULT_RULES.find_entry(kind).rule, GeneralRule)
 
 
-# Rules that Hearth ships. Each is parsed when its kind is first requested. There are rules for a hundred kinds, of
-# which a cluster uses a few. Parsing all of them takes a tenth of a second, which would delay the first Stack.
+# Built-in rules. Each rule is parsed when its kind is first requested. There are rules for a hundred kinds, and a
+# cluster uses a few of them. Parsing all rules would delay the first Stack by a tenth of a second.
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ def read(rule: UnparsedRule) -> RuleTable:
     return table
 
 
-# Fields to store of the objects of each kind, so that a blueprint can be planned.
+# The fields of each kind's objects that the caches must store to plan a blueprint.
 
 OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Shows whether a status that `readyWhen` reads describes the current generation of the object."""
@@ -343,11 +343,11 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
         if (kind.group, kind.name) == CLAIM:
             reads |= {DATA_SOURCE}
         if "." in kind.group:
-            # Of a custom kind it is not known whether it has a scale subresource.
+            # A custom kind may have a scale subresource.
             reads |= {REPLICAS}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     for name, collection in blueprint.collections.items():
-        # Objects of former members may stay, and are read like the objects of members.
+        # Objects of former members may stay, and expressions read them like those of members.
         if collection.max_removed is not None and (kind := kinds.find(*collection.member_kind)) is not None:
             wanted[kind] = wanted.get(kind, frozenset()) | blueprint.reads.get(name, frozenset()) | rules.paths(kind)
     return wanted

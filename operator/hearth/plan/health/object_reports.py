@@ -39,7 +39,7 @@ def find_deletion_messages(kind: str, fields: Fields) -> dict[str, str]:
         for type_ in [health_result.read_text(each, "type")]
         if type_ in (*HOLDING.get(kind, ()), REMAINING) and each.get("status") == "True"
     }
-    # Remaining content explains another obstacle; it is none on its own.
+    # Remaining content explains another obstacle, but is not an obstacle itself.
     return found if found.keys() - {REMAINING} else {}
 
 
@@ -48,8 +48,8 @@ def explain_deletion(kind: str, fields: Fields) -> str:
     return "; ".join(message.rstrip(".") for message in find_deletion_messages(kind, fields).values() if message)
 
 
-# How work ended that ran and failed: the container, its exit code, and the last line of its log. The line is text of a
-# stranger: it is bounded, of one line, without control characters and without sensitive values.
+# The end of failed work: the container, its exit code, and the last line of its log. The line is untrusted text: it is
+# shortened, and control characters and sensitive values are removed.
 
 LOG_BYTES = 2_048
 """Bytes of a log to read. A line that does not fit is not shown: a sensitive value may be cut in two."""
@@ -122,8 +122,8 @@ def _hides(line: str, hidden: Collection[str]) -> bool:
     return any(len(each) >= redaction.MIN_REDACTED_LENGTH and each in line for each in encoded)
 
 
-# What keeps the Pods of a workload from being ready, in one sentence, from the newest Pod that has one. Like a log, the texts were
-# written by strangers.
+# The reason why the Pods of a workload are not ready, in one sentence, from the newest Pod that reports one. Like a
+# log, these texts are untrusted.
 
 
 def explain_pods(pods: Iterable[Object]) -> str:

@@ -93,7 +93,7 @@ def find_stuck(fields: Fields) -> HealthResult | None:
             name = read_text(container, "name")
             problem = f"container {name}: {words}" if words else f"container {name} does not start"
             if reason == UNCONFIGURED and condition_types.passes(words):
-                # A missing object may be created in the same Stack, a moment later.
+                # The same Stack may create the missing object a moment later.
                 return progressing(reason, problem)
             last = describe_last_exit(container)
             return failed(reason, f"{problem}; {last}" if last else problem)

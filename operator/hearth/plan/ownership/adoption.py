@@ -94,7 +94,7 @@ def find_stack(live: Mapping[str, Any], ref: ObjectRef, our_signatures: Signatur
     return labelled if labelled and child.is_labelled(metadata) else None
 
 
-# Owner of an object according to its own metadata, for messages. Must not decide anything.
+# The owner of an object according to its metadata. Used in messages only, because the metadata is untrusted.
 
 LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL_HELM_RELEASE = "meta.helm.sh/release-name"

@@ -165,7 +165,7 @@ def leaves_null(manifest: Object, present: Child) -> bool:
     if present.ownership is None or "." not in present.kind.group:
         return False
     stated = strip(manifest)
-    # Few manifests have an empty map, and each change asks.
+    # This runs for each change, and few manifests have an empty map.
     return has_empty_map(stated) and has_emptied(stated, orjson.loads(present.ownership.fields))
 
 
@@ -193,7 +193,7 @@ def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | N
     kept = stated if isinstance(stated, dict) else {}
     gone = [key for key, value in live.items() if kept.get(key) is None and owners.at(f"f:{key}").is_only_ours]
     is_emptied = bool(gone) and len(gone) == len(live)
-    # A removed leaf leaves nothing behind. A map or list whose members are removed leaves null.
+    # A removed leaf disappears. A map or list whose members are removed becomes null.
     patch: Object = {key: None for key in gone if is_emptied or not owners.at(f"f:{key}").is_whole}
     for key in live.keys() - gone:
         inner = find_nulls(kept.get(key), live[key], owners.at(f"f:{key}"))

@@ -59,7 +59,8 @@ class KeyedHasher:
             )
         self._key = shorten_key(key)
         self._prefix = f"k{digest(self._key, ALGORITHM)[:ID_LENGTH]}:"
-        # Signatures have a separate key: users choose hashed values, and no such hash may pass for a signature.
+        # Signatures have a separate key, because users choose the hashed values and a hash must never be valid as a
+        # signature.
         self._signing_key = bytes.fromhex(digest(self._key, b"signatures"))
 
     def of_stack(self, uid: str) -> KeyedHasher:

@@ -147,7 +147,7 @@ def _plan_drift_repair(
         repair = step_planning.plan_apply(context, desired, child, finding, repairs=drift.describe(finding.to_repair))
         if conflict is None or not conflict.is_conflict or repair.state is not ResourceState.PROGRESSING:
             return repair
-        # In a drift conflict nothing waits for the repair. The resource is as ready as its object.
+        # In a drift conflict, dependents do not wait for the repair: the resource is ready if its object is.
         status = dataclasses.replace(assess_child(context, child), step=repair.step)
     else:
         status = _assess_unchanged(context, child)
@@ -192,14 +192,14 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
     )
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted, field=field)
-        # Fields that are new in the definition were never the operator's, so no other client took them.
+        # The operator never owned fields that are new in the definition, so no other client took them.
         if child.hash == desired.hash and (lost := drift.compare(child, desired).to_repair):
             message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.KEEP_CLAIMS:
         return plan_detach(context, child, f"is replaced because {field} changed: its Pods and claims stay")
     if policy is Replacement.DELETE_FIRST and is_retained(context, child):
-        # A deletion would only release the object, which would keep its name, and its Pods would run on.
+        # A deletion would only release the object. It would keep its name, and its Pods would keep running.
         if wanted.is_name_pinned or workloads.find_stop_reason(wanted.manifest):
             message = f"{field} cannot be changed in place, and {explain_retained(context, child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
@@ -313,7 +313,7 @@ def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceS
         return status
     is_first = replacement.stops_first(context.resource, wanted)
     if wanted.run is not None or is_first or replacement.was_never_ready(child, memory):
-        # The object has no claim to stay, or its Pods may not. Failed attempts must not accumulate.
+        # Nothing requires the old object to stay, or its Pods must stop. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(context, wanted.at(replacement.find_next_incarnation(context.children)), None)
 
@@ -323,7 +323,7 @@ def _find_hindrance(
 ) -> ResourceStatus | None:
     """Return the status of a failed object that may not be replaced, or not yet, or None if it may."""
     if is_retained(context, child):
-        # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
+        # Each failed attempt would stay permanently, so only the owner of the object can make room for the next one.
         message = f"{status.message}; {explain_retained(context, child)}"
         return dataclasses.replace(status, message=message)
     wait = None if is_asked else context.unhealthy.find_delay(is_marked=False)
@@ -355,7 +355,7 @@ def find_replacing_change(
     refused = context.memory.immutable.get(child.uid)
     if refused is None or refused.hash != context.desired.hash:
         return None
-    # Where nothing proves that a new object would be accepted, only the user's own choice risks the old one.
+    # If it is not proven that a new object would be accepted, only an explicit choice of the user risks the old one.
     is_risked = context.resource.replacement is Replacement.DELETE_FIRST
     return ReplacingChange(field=refused.field, is_named=False) if refused.is_proven or is_risked else None
 

@@ -138,7 +138,7 @@ def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mappi
     if policy is None and resource.replace_on:
         word, policy = "replaceOn", Replacement.CREATE_FIRST
     if policy is None or resource.restored is not None:
-        # The user asked for the replacement of a restore, which brings the data.
+        # The user requested the restore, and the replacement has the data.
         return ""
     loss = data_kinds.describe_loss(kind, policy, has_claims=data_kinds.has_claims(manifest))
     if not loss:

@@ -177,7 +177,7 @@ def enlarge(value: Value) -> Value:
     return value if value is None or isinstance(value, ObjectList) else expressions.enlarge(value)
 
 
-# Which objects the resources of one blueprint name, or may name once their expressions have values. An object that a
+# The objects that the resources of a blueprint name, or might name once their expressions have values. An object that a
 # resource names is never deleted because another resource had it before.
 
 
@@ -290,7 +290,7 @@ class WantedObjects:
             if self.is_open(name):
                 return Naming(name, is_certain=True)
         if child.kind.key in replacement.CREATE_FIRST_KINDS:
-            # Another object is as good as this one, so the deletion need not wait for a name.
+            # A new object can replace this one, so the deletion need not wait for the names.
             return None
         for name, namespace in known.computed.items():
             if namespace in (None, child.namespace) and self.is_open(name):
@@ -323,7 +323,7 @@ class WantedObjects:
             known.computed[resource.name] = namespace
             return
         kind = kinds.make_key(resource.api_version.rpartition("/")[0], resource.kind)
-        # A kind of cluster scope has no namespace, which only the API server tells.
+        # Only the API server knows which kinds are cluster-scoped and have no namespace.
         for each in (namespace, ""):
             name = pinned or object_names.find_name(resource.name, self._stack, namespace=each, kind=kind)
             known.resources.setdefault((each, name), []).append(resource.name)
@@ -336,8 +336,8 @@ class WantedObjects:
         return namespace if isinstance(namespace, str) else None
 
 
-# Which resource of a Stack names each object, so that no two of them write the same one. A resource that changes
-# costs the same however many others there are.
+# The resource that names each object, so that no two resources write the same object. The cost of a change does not
+# depend on the number of resources.
 
 
 class ObjectClaims:

@@ -167,7 +167,7 @@ def describe_drift(
 ) -> tuple[ResourceCondition, ...]:
     """Describe drift that stays because of `driftPolicy` or `spec.paused`, for the Stack's owner."""
     if not (finding.tolerated or finding.altered or finding.to_repair):
-        # Nearly always so; the manifest is made at each call, and takes longer than the rest of the decision.
+        # This is the usual case. Building the manifest would take longer than the rest of the decision.
         return ()
     resource, manifest = context.resource, applied.manifest
     tolerated = (*finding.tolerated, *finding.altered) if resource.drift_policy is DriftPolicy.REPORT else ()

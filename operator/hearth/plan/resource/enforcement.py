@@ -179,7 +179,7 @@ def explain_restriction(rule: EnvironmentRule, action: Action) -> str:
     """Explain why an action is denied, and which change would allow it."""
     denial = f"{rule.place} denies {action} of {rule.resource!r}"
     if action is Action.DELETE:
-        # What requires it may be the deletion of the Stack, which nothing reverts.
+        # The cause may be the deletion of the Stack, which cannot be reverted.
         return f"{denial}, so it is not deleted; remove that rule{rule.where_defined}"
     return (
         f"{denial}, so it is not changed; "
@@ -248,8 +248,8 @@ def _is_change(before: str, after: str) -> bool:
     return before != after and before.partition(":")[0] == after.partition(":")[0]
 
 
-# Delays of writes that repeat although the definition does not change. While that lasts the status is steady: an object that
-# is recreated again and again is not progress, and one that has only just come back is not ready yet.
+# Delays of writes that repeat although the definition does not change. Meanwhile the status is steady: repeated
+# creation is not progress, and an object that was just recreated is not ready yet.
 
 VANISHES = "ObjectVanishes"
 UNDONE = "ChangeUndone"
@@ -273,7 +273,7 @@ def delay_repeated(name: str, status: ResourceStatus, *, memory: InMemoryState, 
         return status
     conflict = memory.find_conflict(name, now=now)
     if conflict is not None and conflict.is_conflict and not record.is_vanishing:
-        # Its condition says more.
+        # Its condition has more details.
         return status
     return _report_repetition(name, status, record, is_unfinished=_awaits_apply(name, status, memory), now=now)
 

@@ -56,7 +56,7 @@ def serves(child: Child, rules: HealthRules) -> bool:
     if child.deleting or child.unhealthy_reason is not None:
         return False
     verdict = rules.assess(child.fields, kind=child.kind)
-    # A slow rule answers later.
+    # The result of a slow rule arrives later.
     return verdict.is_pending or verdict.state is health_rules.HealthState.READY
 
 
@@ -106,7 +106,7 @@ def _find_failure(rules: tuple[Evaluable, ...], values: Values, child: Child) ->
             return make_status(child, ResourceState.FAILED, "FailedWhen", message, is_terminal=True)
     for outcome in outcomes:
         if isinstance(outcome, EvaluationError):
-            # A rule that cannot be evaluated would never notice a failure.
+            # A rule that cannot be evaluated would never detect a failure.
             return make_status(child, ResourceState.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}")
     return None
 

@@ -324,14 +324,14 @@ class ResourcePlanner:
     def _create(self, context: ResourceContext, desired: DesiredObject) -> ResourceStatus:
         """Plan the object of a resource that has none."""
         if self.is_protected(context.name) and (unlisted := self.kinds.find_unlisted()) is not None:
-            # The number of the next object follows from those that exist, and tells later which one a completed revision
-            # needs.
+            # The number of the next object is derived from the existing objects. Later it identifies the object that a
+            # completed revision needs.
             return blocked_status.waiting(
                 f"waits for the first list of all {unlisted.key} objects, because one of them may belong to this resource"
             )
         if stopping := decide.stop_former(context):
             return stopping
-        # The answer comes no later than the answer of the apply.
+        # The answer arrives no later than the response to the apply.
         self.reader.expect(desired.kind, desired.ref.namespace)
         return step_planning.plan_apply(context, desired, None)
 
@@ -401,13 +401,13 @@ class ResourcePlanner:
         """Plan a resource by comparing its object with the definition."""
         if (circle := context.memory.circle) and circle[-1].uid == child.uid:
             return blocked_status.circular(child, circle)
-        # A definition made from values that are repaired later says nothing about this object's own.
+        # A definition that contains values which are repaired later does not describe this object.
         finding, seen = (
             (drift.compare(child, desired), None)
             if context.awaits_repair
             else drift.find(child, desired, context.memory)
         )
-        # An unproven object is signed first. Only then may another object be made, or this one be deleted.
+        # An unproven object is signed before another object is created or this one is deleted.
         assess = (
             decide.decide if child.unhealthy_reason is None or not child.is_identified else decide.replace_unhealthy
         )
@@ -531,7 +531,7 @@ def restore_if_stuck(
     if status.step is not None or name in memory.in_flight or child.uid in memory.in_flight:
         return status
     step = suspend_object.restore(child, records)
-    # Restoring has its own key: a rejection of one step says nothing about the other.
+    # Restoring has its own key, because a rejection of one step does not apply to the other.
     attempt = memory.attempts.get(child.uid)
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step) and attempt.retry_at > now:
         wakes = (each for each in (status.requeue_at, attempt.retry_at) if each is not None)
@@ -560,7 +560,7 @@ def hold(context: ResourceContext, status: ResourceStatus, update: RollingUpdate
     child = find_represented(context, status)
     health = decide.assess_child(context, child) if child is not None else None
     if context.environment.rules.find_restriction(context.name, action) is not None:
-        # It does not change, so the other members need not wait for it.
+        # This member does not change, so the others need not wait for it.
         update.note_settled(context.name, is_available=health is not None and health.is_ready)
         return status
     change = PendingChange(

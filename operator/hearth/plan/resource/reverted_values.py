@@ -68,7 +68,7 @@ def _write(value: Any, *, shows: bool) -> str:
     return text if len(text) <= VALUE_LENGTH else f"{text[: VALUE_LENGTH - 1]}…"
 
 
-# Field managers that own lost fields, found in a complete object. Used for messages only, never for decisions.
+# Field managers that own lost fields, from a complete object. Used for messages only, never for decisions.
 
 REMOVED = "removed by another field manager"
 UNKNOWN = "owned by another field manager"

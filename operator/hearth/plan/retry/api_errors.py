@@ -251,7 +251,7 @@ def after_access_review(needed_review: NeedsAccessReview, *, kind: Kind, is_allo
         return Denied(message=message)
     if kind.group != RBAC_GROUP:
         return Unavailable(message=message)
-    # A quota for such objects is refused in the same way, and says so itself.
+    # An exceeded quota is refused in the same way, but the message mentions the quota.
     return BeyondRights(message=f"{message}{WAYS_TO_GRANT}" if ESCALATES in message else message)
 
 
@@ -361,8 +361,8 @@ def read_delay(status: Status) -> float | None:
     return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 
 
-# Messages for error responses: the API server's own text with every cause, shortened and redacted. They may depend on the
-# text; a class may not.
+# Messages for error responses: the API server's text with every cause, shortened and redacted. Only messages depend on
+# this text, never the class of an error.
 
 LONGEST_MESSAGE = 1024
 """Characters: the limit that Kubernetes recommends for a condition's message and allows for an Event's note."""
@@ -412,13 +412,13 @@ def describe(
     if status is None:
         return f"the server answered {code} without a message"
     causes = [cause for cause in read_causes(status) if cause.get("message")]
-    # The message repeats the causes after the object's name. It says more if a cause names no field.
+    # The message repeats the causes after the object's name. It has more details if a cause names no field.
     texts = [describe_cause(cause) for cause in causes if cause.get("field")] if causes else []
     if len(texts) < len(causes) or not texts:
         texts = [str(status.get("message") or f"the server answered {code} without a message")]
     shown = [hide(text, hidden=hidden, is_guarded=is_guarded) for text in texts]
     if kind in RBAC_KINDS and any(ESCALATES in text for text in shown):
-        # The rules at the end may be many; the reason stands before them.
+        # The message may end with many rules, and the reason precedes them.
         return cut(USER_GROUPS.sub("", shown[0]), length=LONGEST_CAUSE * 2)
     return join_causes(shown)
 

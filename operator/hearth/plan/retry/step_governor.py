@@ -52,7 +52,7 @@ class WorkType(enum.Enum):
     LOOK_UP = "look up"
     """A read for a message."""
 
-    # `enum.Enum` implements it in Python, and every step hashes one.
+    # `enum.Enum` implements `__hash__` in Python, and each step hashes a member.
     __hash__ = object.__hash__
 
 

@@ -115,7 +115,7 @@ def judge_causes(reasons: frozenset[str], *, otherwise_health: Health) -> Health
     if reasons and reasons <= failure_causes.OF_TENANT:
         return Health.BLOCKED
     if reasons and reasons <= failure_causes.OF_TENANT | failure_causes.OUTAGES:
-        # An instance that went back on its own is not retried, so it counts as one whose user has to act.
+        # An instance that rolled back on its own is not retried, so its user has to act.
         return Health.RETRYING if otherwise_health is Health.FAILED else Health.BLOCKED
     return otherwise_health
 

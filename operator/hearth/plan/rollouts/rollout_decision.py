@@ -290,7 +290,7 @@ def advance(
         record = dataclasses.replace(record, phase=RolloutPhase.STOPPED, ready_since=None)
     match record.phase:
         case RolloutPhase.ROLLING_BACK | RolloutPhase.ROLLED_BACK:
-            # An instance that was held until now goes back, too.
+            # An instance that was held until now is rolled back as well.
             return roll_back(decision, record, policy, waves)
         case RolloutPhase.STOPPED:
             return dataclasses.replace(decision, record=record, wave=find_name(waves, record))
@@ -351,7 +351,8 @@ def choose_moves(
         return dict.fromkeys((each.uid for each in pending), newest)
     limit = rolling_batches.find_batch_size(policy.max_unavailable, members=len(wave))
     busy = [each for each in wave if has_begun(each, newest)]
-    # The namespace that has taken most of the wave for long, or whose instances cannot be written, holds up no other one.
+    # A namespace that has had most of the wave for a long time, or whose instances cannot be written, must not delay
+    # others.
     slow = Counter(
         each.namespace
         for each in busy
@@ -359,7 +360,7 @@ def choose_moves(
     )
     left = limit - len(busy) + max(slow.values(), default=0)
     taken = Counter(each.namespace for each in busy)
-    # While others wait, a namespace takes at most half.
+    # While other namespaces wait, one namespace gets at most half.
     share = limit if len({each.namespace for each in pending}) == 1 else max(1, limit // 2)
     moves: dict[str, int] = {}
     for each in pending:

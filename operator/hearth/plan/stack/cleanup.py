@@ -32,7 +32,7 @@ def find_keys(child: Child) -> tuple[str, ...]:
     own = incarnation_key(child)
     if not members.is_member(child.resource):
         return (own,)
-    # A record of all members of a collection has no other incarnation.
+    # A record of a whole collection always has incarnation 1.
     return own, f"{members.name_all(members.root_of(child.resource))}/1"
 
 
@@ -187,7 +187,7 @@ def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
             del index[key]
 
 
-# Which obsolete objects cleanup protects or preserves, so that a failed change destroys nothing.
+# The obsolete objects that cleanup protects or preserves, so that a failed change destroys nothing.
 
 DATA_KINDS = frozenset(
     {
@@ -242,8 +242,8 @@ def holds_data(child: Child) -> bool:
     return child.kind.key in DATA_KINDS
 
 
-# Claims of the other Stacks of a tree on an object that one of them no longer wants. A Stack and all Stacks nested in
-# it are one tree. An object that moves from one of them to another is handed over.
+# Claims of other Stacks in a tree on an object that one of them no longer needs. A tree is a Stack with all its nested
+# Stacks. An object that moves between Stacks of a tree is handed over.
 
 LOOK_AGAIN = 10.0
 """Seconds until a claim is looked up again even without an event."""

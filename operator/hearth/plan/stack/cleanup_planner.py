@@ -290,7 +290,7 @@ class CleanupPlanner:
         self.obsolete.is_expected = observation.memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
         while self.obsolete.changed:
-            # An object that stays for another Stack leaves the order of deletions, which may free others.
+            # An object that stays for another Stack is removed from the deletion order, which may unblock others.
             changed, self.obsolete.changed = self.obsolete.changed, {}
             for uid in changed:
                 self._refresh_safely(uid, self.obsolete.children.get(uid), observation)
@@ -311,7 +311,7 @@ class CleanupPlanner:
         """Plan the objects in `dirty` again that stayed for another Stack, which may no longer want them."""
         if not self.withheld:
             return
-        # The requirements of an object stayed with it.
+        # If an object stayed, its requirements stayed as well.
         found = [uid for uid in self.withheld if self._is_freed or uid in dirty]
         if any(self.withheld[uid].child.uid in dirty for uid in found):
             found = list(self.withheld)
@@ -396,7 +396,7 @@ class CleanupPlanner:
             return False
         is_ready, _, may_miss = self._was
         if may_miss:
-            # An object that is not seen yet may require this one.
+            # An object that is not cached yet may require this one.
             return False
         if is_ready:
             return True

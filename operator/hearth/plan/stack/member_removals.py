@@ -119,7 +119,8 @@ class MemberRemovals:
         for name, present in existing.items():
             collection = blueprint.collections.get(name)
             if collection is None or collection.max_removed is None:
-                # Without the collection, or a limit, its objects are what any removed resource leaves.
+                # Without the collection, or without a limit, its objects are treated like those of any removed
+                # resource.
                 if self._found.pop(name, None) is not None:
                     changed.update(present)
                 continue

@@ -92,7 +92,7 @@ class StackPlanner:
         """
         self.blueprint = blueprint
         self._index = index = PlanIndex()
-        # Others read the index by the same names. Only this class changes it.
+        # Other classes read these attributes of the index. Only this class changes it.
         self.statuses: Mapping[str, ResourceStatus] = index.statuses
         self.by_state: Mapping[ResourceState, Collection[str]] = index.by_state
         self.ready_steps: Mapping[str, Step] = index.ready_steps
@@ -393,7 +393,7 @@ class StackPlanner:
         is_running = self.suspension is not None and not self.is_complete
         for key in {*self._parts, *memory.parts}:
             step, attempt = memory.parts.get(key), memory.attempts.get(key)
-            # Nothing that a workload uses is replaced before all of them are suspended.
+            # No object that a workload uses is replaced before all workloads are suspended.
             is_used = is_running and isinstance(step, DeletePart) and bool(step.actions)
             if key in memory.in_flight or key in self.held_parts or is_used:
                 step = None
@@ -659,7 +659,7 @@ def find_order(blueprint: Blueprint) -> tuple[str, ...]:
     return tuple(order)
 
 
-# Comparison of two blueprints: whether a planner of the one may continue with the other.
+# Comparison of two blueprints: whether the planner of one can continue with the other.
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -723,7 +723,7 @@ def find_resized(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules
         before = previous.resources.get(name)
         if before is None or before is resource:
             continue
-        # Other members give it another place, which concerns no status.
+        # Its position differs because of other members, which affects no status.
         moved = dataclasses.replace(resource, index=before.index, dependents=before.dependents)
         if moved == before:
             continue

@@ -221,7 +221,7 @@ class InMemoryState:
             return 0.0
         attempt = self.attempts.get(key)
         if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
-            # Its own delay is longer, and an event that resolves the failure shortens it.
+            # The failure has a longer delay of its own, which an event that resolves it shortens.
             return 0.0
         return self.governor.find_due(work or steps.find_work(step))
 

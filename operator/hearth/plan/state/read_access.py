@@ -81,8 +81,8 @@ class Reader:
         return self.boundary.explain_read_denial(child.kind, child.ref)
 
 
-# Statuses of resources whose objects the account cannot get, or may not be known to get yet. The operator watches all
-# children with its own rights, so the API server's answer about the account decides.
+# Statuses of resources whose objects the account cannot get, or whose access is not known yet. The operator watches all
+# children with its own rights, so the API server decides what the account may read.
 
 EVALUATING = "Evaluating"
 ASKING = "waits until the API server answers whether the ServiceAccount of the Stack may get the object"

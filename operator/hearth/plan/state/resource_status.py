@@ -32,7 +32,7 @@ class ResourceState(enum.Enum):
     FAILED = "failed"
     """The retry limit is used up, the child failed, or no retry can help. Retries continue anyway."""
 
-    # `enum.Enum` implements it in Python, and every reconcile hashes states to count resources.
+    # `enum.Enum` implements `__hash__` in Python, and each reconcile hashes states to count resources.
     __hash__ = object.__hash__
 
 

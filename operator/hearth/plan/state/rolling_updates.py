@@ -137,7 +137,7 @@ class RollingUpdate:
         if not self.is_known:
             return []
         if not (self.waiting or self.unsettled or self.batch):
-            # No longer needed, and as large as the collection.
+            # It is no longer needed and as large as the collection.
             self.updated = None
         ended, self._has_ended = self._has_ended, False
         if self.waiting and not self._is_started:
@@ -180,7 +180,7 @@ class RollingUpdate:
         """Whether a batch led to the current template. Not if none has ended, or if the template was changed back."""
         known = self.settled if self.updated is None else self.updated
         still = known.intersection(self.policy.members)
-        # Those that were removed tell nothing, and the pause continues.
+        # Removed members give no information, and the pause continues.
         return not self.settled.isdisjoint(still) if still else bool(known)
 
     def _is_carried_done(self) -> bool:
@@ -199,7 +199,7 @@ class RollingUpdate:
         if self.batch or self.unsettled or is_paused:
             in_service = 0
         for is_available in (False, True):
-            # Most choices find nothing, and are made at every change of a member.
+            # This runs at each change of a member and usually finds nothing.
             if room <= 0 or (in_service <= 0 if is_available else not self._out_of_service):
                 continue
             for name in self.policy.members:

@@ -159,8 +159,8 @@ class Suspend:
     """The fields that another client started again, if that is the only reason for the write."""
 
 
-# Parts: objects that the template does not contain, but that hold the processes or data of a resource: Pods and claims that the
-# controller of a StatefulSet made, and VolumeSnapshots of their data.
+# Parts are objects outside the template that run the processes or hold the data of a resource: Pods and claims of a
+# StatefulSet, and VolumeSnapshots.
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

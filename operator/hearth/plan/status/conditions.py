@@ -33,7 +33,7 @@ def build_conditions(
     status stays; now: RFC 3339; extras: the extra conditions that are True, each type once.
     """
     reason, message = headline
-    # `Ready` has all of it, and a description of the Stack shows all conditions.
+    # `Ready` has the whole message, and a description of the Stack shows all conditions.
     brief = message.partition("\n")[0]
     known = {condition.get("type"): condition for condition in before}
     wanted = (
@@ -93,7 +93,7 @@ def find_since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
     return now
 
 
-# What metrics show of the conditions in a status. Any client with the right to write the status may have done so.
+# The summary of conditions for metrics. The status is untrusted: any client with write access may have changed it.
 
 STALLED: Final = "Stalled"
 ROLLED_BACK: Final = "RolledBack"

@@ -142,7 +142,7 @@ def is_complete(status_input: StatusInput, planner: StackPlanner | None) -> bool
         and (status_input.rejection is None or status_input.is_suspended)
         and status_input.is_recorded
         and status_input.away is None
-        # The planner only follows with the next reconcile.
+        # The planner is updated only in the next reconcile.
         and status_input.is_suspended == (planner.is_suspended)
         and planner.is_complete
     )
@@ -250,7 +250,7 @@ def _find_override(status_input: StatusInput, planner: StackPlanner | None) -> t
 
 def explain_failure(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
     """Return reason and message of the failure of its definition that makes the Stack Failed; both empty for none."""
-    # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
+    # An internal error of the operator does not cause a rollback, because other revisions could cause it too.
     status_input = dataclasses.replace(status_input, fault=None)
     if _progress(status_input, planner, memory) != "Failed":
         return "", ""
@@ -342,7 +342,7 @@ def find_extra_conditions(
     if status_input.is_deleting:
         yield from _find_blockage(status_input, planner, memory)
     target = status_input.target
-    # Repairs of a completed rollback roll nothing back, and a suspended Stack follows no definition.
+    # Repairs of a completed rollback are not a rollback, and a suspended Stack applies no definition.
     is_idle = status_input.is_deleting or status_input.is_suspended or is_complete(status_input, planner)
     if target is not None and target.is_rollback and not target.is_completed and not is_idle:
         cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
@@ -382,7 +382,7 @@ def _waited_for(planner: StackPlanner) -> str:
     """Describe the first few resources, objects or kinds that the Stack waits for."""
     progressing = planner.by_state[ResourceState.PROGRESSING] or planner.by_state[ResourceState.WAITING]
     if progressing:
-        # The order of detection is another one after a restart.
+        # The order of detection changes after a restart.
         name = min(progressing)
         status = planner.statuses[name]
         others = len(progressing) - 1
@@ -406,8 +406,8 @@ def _waited_for(planner: StackPlanner) -> str:
     return f"the rolling update is done; the members beyond the size are deleted: {surge}" if surge else ""
 
 
-# Everything that `spec.paused` prevents: the steps that are due, and those that could only follow them. Pure. Which
-# of the following resources change is known only once those before them are done, so the message calls them that.
+# The steps that `spec.paused` prevents: due steps, and steps that could follow them. It is not known which of the
+# following resources change until the steps before them are done, and the message reflects that.
 
 NAMED_AT_MOST: Final = 50
 """Names of one kind of step: a message is read by people, and has to fit into a condition."""

@@ -54,7 +54,7 @@ def build_status(
         status["state"] = words
     status.update(check_result.encode(status_input.check))
     if planner is None and status_input.cluster_problem is not None:
-        # The cluster's state when it was last seen.
+        # The last known state of the cluster.
         status.update({key: before[key] for key in PLANNED if key in before})
     if status_input.sources:
         status["sources"] = [
@@ -241,7 +241,7 @@ def _describe_resources(planner: StackPlanner, memory: InMemoryState, *, offset:
     stopped = len(planner.by_state[ResourceState.STOPPED])
     left = len(planner.cleanup.children)
     return {
-        # A deletion wants no resources: what counts is how many objects are left.
+        # A deletion has no resources, so the remaining objects are counted.
         "summary": f"{left} left" if left and not total else f"{ready}/{total}",
         "resources": {
             "total": total,
@@ -344,9 +344,8 @@ def find_unreadable(planner: StackPlanner, names: Iterable[str]) -> Child | None
     return next((child for child in found if planner.reader.find(child) is not Access.GRANTED), None)
 
 
-# Texts of a status before the operator writes it: without sensitive values, and no longer than they may be. Values computed
-# from sensitive values are redacted at their origin; this is for values that come from other components, for example from
-# a child whose own status quotes its password.
+# Redacts and shortens the texts of a status before it is written. Values computed from sensitive values are redacted at
+# their origin. This covers values from other components, for example a child whose status quotes its password.
 
 TEXTS = ("reason", "message")
 """Fields of a condition or problem that may quote an object."""

@@ -77,7 +77,7 @@ def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(each["type"], each["status"], each["reason"]) for each in status.get("conditions") or ()]
 
 
-# Which changes deserve an Event: each one that a person or an alert may wait for.
+# Changes that get an Event: each change that a person or an alert may wait for.
 
 SUSPENDED: Final = "Suspended"
 UNPAUSED: Final = "Unpaused"
@@ -106,7 +106,7 @@ def find_events(
     ready, check = conditions.find(after, "Ready"), find_check(before, after)
     changed, later = find_conditions(before, after, unfinished=unfinished, owed=owed)
     found = [*find_stop(before, after), *find_tampered(before, after), *check, *find_warnings(before, after), *changed]
-    # A condition of the same reason names every resource, and the outcome only the first.
+    # A condition with the same reason lists all resources, and the outcome only the first one.
     is_said = any(each.reason == ready["reason"] for each in changed)
     if not check and not is_said and is_new_outcome(before, after):
         severity = Severity.WARNING if is_true(after, "Stalled") else Severity.NORMAL

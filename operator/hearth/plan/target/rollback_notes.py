@@ -78,7 +78,7 @@ def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
     ):
         return ""
     back, failed = target["revision"], status.get("lastFailedRevision")
-    # Only after a failure is the reverted revision known to be the revision of the spec.
+    # The reverted revision is known to be the one in the spec only after a failure.
     is_failed = target["cause"] == TargetCause.AUTOMATIC and isinstance(failed, int)
     numbers = f" {back} {failed}" if is_failed and back not in (failed, EMPTY_REVISION) else ""
     return (

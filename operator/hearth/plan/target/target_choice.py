@@ -67,7 +67,8 @@ def choose_target(
     if rollback is not None and not rollback.is_overridden(latest):
         return TargetChoice(cause=TargetCause.ROLLBACK, revision=rollback.revision, rollback=rollback)
     if rollback is not None and rollback.claims:
-        # The later definition ended the restore. Writes from now on must outlast the return of the definition.
+        # The later definition ended the restore. Data that is written from now on must survive even if the definition
+        # returns.
         rollback = dataclasses.replace(rollback, is_restored=True)
     if request.failure and completed.has_target:
         last = completed.last if completed.last is not None else EMPTY_REVISION
@@ -196,7 +197,7 @@ def restart_timeout(target: Target, *, now: float) -> Target:
     return dataclasses.replace(target, since=since)
 
 
-# Start and completion of a target: the parts it keeps of the previous one.
+# Start and completion of a target, and the state that it keeps from the previous one.
 
 MAX_PROTECTED_REVISIONS = 16
 """Maximum of revisions whose objects are protected at a time: one, and one more for each restart during a change."""
@@ -299,7 +300,7 @@ def _find_breakpoints(before: Target | None, revision: int, context: TargetConte
         return NONE_CLEARED, ""
     if revision == before.revision and not before.is_completed:
         return NONE_CLEARED, before.breakpoint_key
-    # Objects may still say where they stopped when this revision was the target for the first time.
+    # Objects may still record where they stopped when this revision was the target for the first time.
     return NONE_CLEARED, f"{revision}-{int(context.now)}"
 
 

@@ -240,8 +240,8 @@ def read_handled(memory: Mapping[str, Any]) -> dict[str, str]:
     return {verb: token for verb, token in found if isinstance(token, str)}
 
 
-# The signature. The operator ignores what other writers put into the fields that it reads back; the rest of the status
-# reports observed state and is never read back.
+# The signature. The operator ignores changes of other writers to the fields that it reads back. It never reads back the
+# other fields of the status.
 
 SIGNATURE = "signature"
 MEMORY = (

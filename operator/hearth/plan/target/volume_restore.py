@@ -61,9 +61,9 @@ def restore_content(manifest: Object, volume: RestoredVolume) -> Object:
     return {**manifest, "metadata": {**metadata, "annotations": annotations}, "spec": {**spec, "dataSource": source}}
 
 
-# The blueprint of a snapshot's revision, where each claim gets its content. A claim of another restore, or of none, is
-# replaced, because the annotation with the restore is a `replaceOn` field. Everything that the claims do not require waits
-# until they are ready, so no workload starts with old data.
+# The blueprint of a snapshot's revision, with the data source of each claim. A claim from before this restore is
+# replaced, because the annotation with the restore is a `replaceOn` field. All resources that the claims do not require
+# wait until the claims are ready, so no workload starts with old data.
 
 RESTORED: Path = ("metadata", "annotations", names.ANNOTATION_RESTORED)
 
@@ -138,9 +138,9 @@ def find_required(blueprint: Blueprint, claims: Mapping[str, RestoredClaim]) -> 
     return found
 
 
-# Replacement of one claim of a StatefulSet: deleted, then created under its name with its data. A StatefulSet finds its
-# claims by their names, so they cannot be resources of the template. They are replaced while all workloads are suspended,
-# each step decided only from the live claim.
+# Replacement of one claim of a StatefulSet: it is deleted and created again under the same name, with the data. A
+# StatefulSet finds its claims by name, so they cannot be resources of the template. They are replaced while all
+# workloads are suspended, and each step is decided only from the live claim.
 
 
 class ClaimStep(enum.Enum):

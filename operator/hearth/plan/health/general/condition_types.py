@@ -166,10 +166,10 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
         case "Unknown":
             meaning = read_unknown(shape, reason)
         case str() if status and shape in ASSERTING:
-            # A word in place of True or False, for example Degraded: not ready, and not false either.
+            # The status is a word instead of True or False, for example Degraded: neither ready nor false.
             meaning = Meaning.READY if vocabulary.read(status) is Meaning.READY else Meaning.WAITING
         case str() if status and shape is Shape.UNREAD and (said := vocabulary.read(status)) in WORDS_IN_PLACE:
-            # `Established` of `APIServerStatus`: only the word tells.
+            # `Established` of `APIServerStatus`: only the word has a meaning.
             meaning = said
         case _:
             meaning = None
@@ -268,7 +268,7 @@ FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {
 TRUE_BY_REASON: Final[Mapping[Shape, tuple[Meaning, Meaning]]] = {
     Shape.NEGATED: (Meaning.FAILED, Meaning.WAITING),
     Shape.OVER: (Meaning.FAILED, Meaning.READY),
-    # `Degraded`, with the reason `UnavailablePod`: the missing Pods may still come.
+    # `Degraded` with the reason `UnavailablePod`: the missing Pods may still be created.
     Shape.MOMENTARY: (Meaning.WAITING, Meaning.FAILED),
     Shape.PROGRESSING: (Meaning.READY, Meaning.WAITING),
 }

@@ -53,7 +53,7 @@ def find_error(value: Any) -> str | None:
         value = next((item for item in value if item), None)
     if isinstance(value, Mapping):
         texts = (value.get(key) for key in TEXT_KEYS)
-        # A map of empty fields is an error that did not happen.
+        # A map of empty fields means that no error occurred.
         named = next((key for key, each in value.items() if each not in EMPTY), None)
         value = next((text for text in texts if isinstance(text, str) and text), named)
     if not isinstance(value, str) or not value.strip() or value.strip().lower() in NO_ERRORS:
@@ -128,7 +128,7 @@ class Findings:
         of_parts = decisive is not None and decisive.is_of_parts
         runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
         if any(said.may_be_retried for said in conditions) and any(map(is_in_progress, conditions)):
-            # Work in progress is retried: it has failed only if a condition reports an error.
+            # Work in progress is retried, so it has failed only if a condition reports an error.
             conditions = [
                 replace(said, meaning=Meaning.WAITING) if said.may_be_retried else said for said in conditions
             ]
@@ -261,7 +261,7 @@ def find_decisive(conditions: list[Said]) -> Said | None:
     """Return the condition that summarizes the other positive ones."""
     by_type = {said.type: said for said in conditions}
     for name in condition_types.DECISIVE:
-        # Not ready because it is over: the condition that says how decides.
+        # Not ready because it has ended. The condition with the outcome decides.
         if name in by_type and not (by_type[name].is_false and vocabulary.is_over(by_type[name].reason)):
             return by_type[name]
     for name, said in by_type.items():

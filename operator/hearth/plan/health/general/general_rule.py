@@ -73,7 +73,7 @@ class FieldReader:
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
         self._reason = status.get(REASON)
-        # Sorted, because the cache keeps fields in any order, and the first finding gives the reason.
+        # Sorted, because the cache stores fields in any order and the first finding determines the reason.
         names = sorted(status)[: limits.HEALTH_PARTS]
         for name in names:
             value, role = status[name], find_role(name)
@@ -113,7 +113,7 @@ class FieldReader:
                 # `ScalingDown` together with Ready=True.
                 self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
             elif role is Role.MAIN and isinstance(value, str) and vocabulary.read(value) is Meaning.FAILED:
-                # `Critical` together with Ready=True: it serves, but not with all of its parts.
+                # `Critical` together with Ready=True: it serves requests, but some of its parts do not.
                 self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
 
     def read_parts(self, names: Sequence[str], status: Mapping[str, Any]) -> None:
@@ -267,7 +267,7 @@ class GeneralRule:
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Accepts any shape."""
-        # First, since many controllers do not touch an object while it is suspended, not even its generation.
+        # This check comes first, because many controllers do not even update the generation of a suspended object.
         return find_suspended(fields) or assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
@@ -287,7 +287,7 @@ class GeneralRule:
             said = [each for each in map(findings.read_condition, current) if each is not None]
             decisive = findings.add_conditions(said)
             for item in current if len(said) < len(current) else ():
-                # A list of states under a name that usually holds conditions.
+                # A list of states in a field that usually contains conditions.
                 if TYPE not in item:
                     findings.add_item(CONDITIONS, item, fields)
             is_decided = decisive is not None and decisive.type == READY_WORD and decisive.meaning is Meaning.READY

@@ -194,7 +194,8 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
     for path in SUSPEND_PATHS | WANTED_PATHS:
         if is_open_spec or path[1] in known:
             reads.add(path)
-    # Built-in types refer to their status. Their controllers may leave any field out, and silence says nothing.
+    # The schema of a built-in kind references its status. Its controller may omit any field, so an absent field has no
+    # meaning.
     declared = find_reporting(status, reads) if written is status else frozenset()
     ends = not ENDS.isdisjoint(find_properties(status))
     zeros = tuple(name for name in OMITTED_ZEROS if name in find_properties(status))

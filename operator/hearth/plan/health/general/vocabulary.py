@@ -226,6 +226,6 @@ def make_reason(text: str) -> str:
 @functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
 def _make_reason(text: str) -> str:
     words = WORD_CHARACTERS.findall(text)
-    # A word of capitals is readable only in lower case; inner capitals of other words are theirs.
+    # Words in capitals are converted to lower case. Other words keep their inner capitals.
     parts = [word.capitalize() if word.isupper() or word.islower() else word[0].upper() + word[1:] for word in words]
     return "".join(parts)
