@@ -255,7 +255,8 @@ def find_facts(
     if not text or signatures is None:
         return None
     if known is not None and known.is_signed and known.stack_uid == stack_uid and known.signature == text:
-        # Proven before. Most events change something else, and verification costs more than all other parsing.
+        # The signature was verified before. Most events change other fields, and verification costs more than the rest
+        # of the parser.
         return signatures_module.parse(text.rpartition("/")[0])
     identity = names.identity(
         stack_uid=stack_uid,
@@ -386,7 +387,7 @@ def find_collapsed(
         value = live.get(key[2:]) if is_map else find_item(live, key)
         theirs = [other[key] for other in others if key in other] if others else others
         if inner and inner.keys() != MEMBER:
-            # A text is never a map, so nothing is found in labels and annotations: the most fields of most objects.
+            # Text is never a map, so labels and annotations, most fields of most objects, can be skipped.
             if (theirs or value is not None) and (*path, key) not in TEXT_MAPS:
                 found += find_collapsed(inner, theirs, value, path=(*path, key))
         elif (not value and isinstance(value, dict | list)) or (

@@ -44,7 +44,7 @@ class ObjectList:
 
     def identify(self) -> bytes:
         """Return bytes that equal lists have in common, within this process."""
-        # Python keeps the keyed hash of bytes and texts with them.
+        # Python caches the hash of bytes and strings.
         keys = (
             hash((each.packed_fields, each.known_texts)) if isinstance(each, Child) else hash(orjson.dumps(each))
             for each in self.sources

@@ -184,7 +184,7 @@ class CopiedWorkloadCluster:
                 return await self._try_as_owner(filled, before, kind=kind), ""
             if not error.is_forbidden or self._user:
                 if self._unknown.is_within(manifest) and error.code in REFUSED:
-                    # The remaining part of the manifest says nothing about the whole.
+                    # The result for the known part of the manifest does not apply to the whole manifest.
                     return merged, f"it depends on values that are only known at run time: {error}"
                 raise
             return merged, NOT_PERMITTED.format(error)
@@ -309,7 +309,7 @@ class CopiedWorkloadCluster:
         known = self._copies.find(object_copies.place_of(ref))
         before = known.raw if known is not None else await self._live.get(ref, kind=kind, user=self._user)
         if patch.keys() == {"metadata"} and "managedFields" in patch["metadata"]:
-            # Nothing that a dry run shows; the next apply in the copy needs the owners.
+            # A dry run would not show this. The next apply in the copy needs the owners.
             self._owned.add(object_copies.place_of(ref))
             return self._copies.put(object_copies.patch(before, patch), kind=kind, is_live=True)
         after = await self.change_dry_run(ref, patch, kind=kind)

@@ -225,7 +225,7 @@ async def recognize_children(world: PreviewWorld, found: list[list[Candidate]], 
         if each is not None:
             adopt_hash(world, each, hash_=each.desired.hash)
         else:
-            # Another definition than any of these: a hash that no definition has.
+            # The object has none of these definitions, so it gets a hash that no definition has.
             adopt_hash(world, candidates[0], hash_=world.hashes.hash(candidates[0].child.uid))
 
 

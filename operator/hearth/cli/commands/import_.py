@@ -333,7 +333,7 @@ def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
         for each in objects:
             stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=objects)
             mistakes = file_commands.find_mistakes(stack_file, kinds, evaluator)
-            # The first one of a place is the cause of the others there.
+            # The first mistake at a place causes the others there.
             for mistake in {each["path"]: each for each in reversed(mistakes)}.values():
                 yield f"{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 

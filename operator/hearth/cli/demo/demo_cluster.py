@@ -68,8 +68,8 @@ def is_established(definition: Object) -> bool:
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
-# The admission webhook of the demo, which the API server reaches on this machine's loopback interface. It is there while the
-# operator runs. Its rules match `manifests/install/webhook.yaml`.
+# The admission webhook of the demo, which the API server calls on this machine's loopback interface while the operator
+# runs. Its rules match `manifests/install/webhook.yaml`.
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 CHANGES_SPEC: Final = {

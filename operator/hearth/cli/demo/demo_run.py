@@ -271,7 +271,7 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
     number = find_number(stack)
     if number is not None:
         yield "edit a parameter", patch(kubectl, name, {number[0]: number[1]})
-    # The last one: nothing else waits for it, so that the effect is plain.
+    # The last one is chosen, because no other resource waits for it and the effect is easy to see.
     workload = next((row.object for row in reversed(view.rows) if row.object.startswith(WORKLOADS)), None)
     child = workload or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
     if child is not None:

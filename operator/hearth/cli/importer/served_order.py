@@ -182,8 +182,9 @@ def find_namespace_labels(document: ManifestDocument, index: ManifestIndex) -> d
     return {NAMESPACE_LABEL: name}
 
 
-# The workloads that serve a kind: which controllers watch and report its objects, by their rights. An object with a finalizer
-# can be deleted only while its controller runs and has rights. If rights do not tell who serves a kind, it gets no such requirement.
+# The workloads that serve a kind: the controllers that watch its objects and report on them, according to RBAC. An
+# object with a finalizer can be deleted only while its controller runs and has its rights. If RBAC does not show which
+# workload serves a kind, no requirement is added.
 
 
 class Evidence(enum.IntEnum):

@@ -361,7 +361,8 @@ def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
         yield f"{annotation} of {call(stating[0])}{others} has no effect here{f'; {instead}' if instead else ''}"
 
 
-# The objects that must survive their Stack: those that say so, and those without which they would not.
+# The objects that must survive the Stack: objects with such an annotation, and the Namespaces and
+# CustomResourceDefinitions whose deletion would delete them.
 
 
 def find_survivors(index: ManifestIndex) -> dict[int, str]:
@@ -385,8 +386,8 @@ def find_holders(document: ManifestDocument, index: ManifestIndex) -> Iterator[i
     yield from () if definition is None else (definition,)
 
 
-# Dependencies between imported manifests: references to other imported objects, and rules by kind. Must not name
-# resources: a manifest is identified by its position among the others.
+# Dependencies between imported manifests: references to other imported objects, and rules by kind. A manifest is
+# identified by its position.
 
 LIMITS: Final = frozenset({"LimitRange", "ResourceQuota"})
 """Kinds that affect only pods that are created after them."""
@@ -411,7 +412,8 @@ def find_required(document: ManifestDocument, index: ManifestIndex) -> Iterator[
         if reference in index.objects:
             yield index.objects[reference]
         if runs_pods and reference.kind == "ServiceAccount":
-            # Rights that come later than the pods make programs fail that look once, when they start.
+            # A program that reads its permissions only once at startup fails if its RBAC objects are created after its
+            # Pods.
             yield from index.bound.get(reference, ())
     if runs_pods:
         yield from find_limits(document, index)
@@ -429,8 +431,8 @@ def find_limits(document: ManifestDocument, index: ManifestIndex) -> Iterator[in
                 yield position
 
 
-# Manifests that no Stack may have: objects that controllers and the API server make, and files of programs, which are
-# no objects at all.
+# Manifests that a Stack cannot contain: objects that controllers and the API server create, and configuration files of
+# programs.
 
 MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")})
 """Objects that each namespace, or the cluster, has automatically."""
@@ -489,7 +491,7 @@ def _has_selector(service: ManifestDocument, endpoints: ManifestDocument) -> boo
     return is_its and bool(object_fields.mapping(service.manifest, "spec", "selector"))
 
 
-# A Stack that is too large for one object, divided into compressed ConfigMaps and a Stack that names them.
+# Divides a Stack that is too large for one object into compressed ConfigMaps and a Stack that references them.
 
 APPLIED_BYTES = 200 * 1024
 """Size of one object as JSON. `kubectl apply` stores a copy in an annotation, and all annotations have 256 KiB."""

@@ -295,7 +295,7 @@ def find_container(request: web.Request) -> dict[str, str]:
     return query
 
 
-# Server-sent events: what changed of a page, as often as reading costs little. One loop per stream, no other task.
+# Server-sent events with the changes of a page. One loop per stream and no other task.
 
 PAUSE: Final = 1.0
 """Minimum seconds between two reads of the page's objects."""

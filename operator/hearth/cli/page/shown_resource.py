@@ -173,8 +173,8 @@ def write(value: object) -> str:
     return safe_text.clean(kubectl_yaml.write(value)) if value else ""
 
 
-# A Stack's fields of an object, next to the live ones. The fields are those that the API server attributes to the
-# Stack. Only the engine's preview, which knows the next write, has fields that others took.
+# The fields of an object that the Stack sets, next to the live values: the fields that the API server attributes to the
+# Stack. Fields that other managers took are known only from a preview, which computes the next write.
 
 LONGEST: Final = 1_000
 """Characters of a value that are shown."""

@@ -149,7 +149,7 @@ async def collect_timeline(
     uids |= {each.uid: each.name for each in owned}
     events = await list_events(object_session, namespaces)
     if object_session is not session:
-        # Those about the Stack itself.
+        # Events about the Stack itself.
         events = [*events, *await list_events(session, [objects.stack.namespace])]
     entries = list(event_timeline.describe_events(events, uids))
     for each in walk(objects):
@@ -166,7 +166,7 @@ def walk(objects: StackObjects) -> Iterator[StackObjects]:
         yield from walk(nested)
 
 
-# Objects that explain children, of those that the user may list.
+# Objects that explain the children, as far as the user is allowed to list them.
 
 
 def list_namespaces(objects: StackObjects) -> set[str]:

@@ -103,7 +103,7 @@ async def get_form(session: Session, stack: StackState) -> InstanceForm:
         )
     if number not in stored.by_number:
         raise errors.SourceNotFound(f"StackDefinition {name} has no revision {number}, which {stack.title} has")
-    # Which account it acts as, the newest revision says.
+    # The newest revision determines the account.
     form, newest = [
         await read_form(session, name, each, stored.by_number[each]) for each in (number, max(stored.by_number))
     ]

@@ -262,9 +262,9 @@ def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kin
     return list(found.values())
 
 
-# Sessions with the other clusters that Stacks name, by the kubeconfigs in their Secrets. A Secret of a tenant is hostile input:
-# the operator's rules and bounds apply. No program is run for a login, no file is read, and an address of the user's
-# own machine is refused unless the home cluster is there too.
+# Sessions with the other clusters that Stacks reference, by the kubeconfigs in their Secrets. A Secret of a tenant is
+# hostile input, so the operator's rules and limits apply: no login program runs, no file is read, and an address on the
+# user's machine is refused unless the home cluster is on that machine too.
 
 
 class ClusterHidden(errors.HearthError):
@@ -306,7 +306,7 @@ class OtherClusters:
             raise ClusterHidden(f"{HIDDEN}, and its kubeconfig is refused: {refused}") from refused
         found = self._open.get(config.key)
         if found is None:
-            # Without its path, which may be part of a sensitive value.
+            # The path is omitted, because it may be part of a sensitive value.
             url = urllib.parse.urlsplit(config.server)
             server = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
             if not self._may_connect(server):

@@ -178,7 +178,7 @@ def find_sensitive_fields(objects: StackObjects) -> dict[str, set[FieldPath]]:
     parameters = find_sensitive_parameters(objects)
     reads = {name: list(find_reads(objects.resources, name)) for name in objects.resources}
     found = {name: set(find_secret_fields(objects, name)) for name in reads}
-    # Each round follows the values by one resource more; a template has no cycles, so it ends.
+    # Each round follows the values through one more resource. It ends, because a template has no cycles.
     for _ in range(len(reads) + 1):
         before = sum(map(len, found.values()))
         for name, fields in reads.items():

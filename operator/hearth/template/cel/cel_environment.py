@@ -237,7 +237,7 @@ def to_yaml(value: Any) -> str:
     """Write a value as YAML, keys sorted, without a line break at the end. Raises UnrepresentableValue."""
     from hearth.template.text import kubectl_yaml
 
-    # A round through JSON sorts the keys.
+    # A JSON round trip sorts the keys.
     return kubectl_yaml.write(orjson.loads(to_json(value))).rstrip("\n")
 
 
@@ -307,7 +307,7 @@ def parse_faults(output: str, text: str, look: Look) -> tuple[CelError, ...]:
     """Parse the compiler's errors, without follow-up errors and those that Hearth accepts."""
     complaints = _FAULT.findall(output)
     if any(message.startswith(_SYNTAX) for _, _, message in complaints):
-        # What follows the first break of the syntax is an echo of it, some at no place of the text.
+        # Errors after the first syntax error only follow from it, and some have no position.
         complaints = complaints[:1]
     found = dict.fromkeys(
         CelError(

@@ -283,7 +283,7 @@ def count_steps(name: str) -> float:
         return QUANTITY / STEP
     if name in _READERS:
         return READ / TEXT_COPY
-    # Within others, it makes its text longer each time.
+    # Nested, it makes its text longer each time.
     return 8 if name == ENCODE else 1
 
 

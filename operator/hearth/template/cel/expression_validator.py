@@ -89,7 +89,7 @@ class ExpressionValidator:
         try:
             return ValidExpression(parsed=expressions.parse_optional(text), result=result)
         except cel_environment.CelCompileError as refusal:
-            # The last step that CEL allows was already used.
+            # CEL allows no further step.
             self.note_faults(refusal.faults, text, path)
             return None
 

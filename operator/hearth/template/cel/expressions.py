@@ -130,7 +130,7 @@ def compile_unchecked(text: str) -> Any:
     return cel_environment.compile_text(environment, text, is_checked=False)
 
 
-# The first environment takes longest, and no reconcile waits for it.
+# The first environment takes longest to create. It is created here, so that no reconcile waits for it.
 find_environment(Library.NONE)
 
 

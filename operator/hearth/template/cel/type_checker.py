@@ -43,7 +43,7 @@ class MessageStore:
     def __init__(self) -> None:
         self.pool = _new_pool()
         self._names: dict[int, str] = {}
-        # Stores each shape, so that no other one gets its identity.
+        # Holds each shape, so that no other object can get its `id`.
         self._by_name: dict[str, Shape] = {}
         self._files: dict[str, str] = {}
 

@@ -280,9 +280,9 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
     return found
 
 
-# The types of outputs, that follow from the template. An instance may have any revision of its StackDefinition,
-# and the API server refuses a whole status with one wrong value. So what depends on the schema of another kind has no type,
-# nor has what two revisions disagree on.
+# The types of outputs that follow from the template. An instance may have any revision of its StackDefinition, and the
+# API server refuses a whole status for one wrong value. An output therefore has no type if it depends on the schema of
+# another kind, or if two revisions disagree.
 
 RESULT_TYPES: Final = {"BOOL": "boolean", "INT": "integer", "STRING": "string", "UINT": "integer"}
 """Types of values by the type of a result in CEL. A double may be a number or text."""

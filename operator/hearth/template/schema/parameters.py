@@ -254,7 +254,8 @@ def fill_map(rules: Rules, value: Mapping[str, Any], budget: Budget) -> Any:
     for name, inner in known.items():
         if name not in value and isinstance(inner, dict) and "default" in inner:
             filled[name] = fill_defaults(inner, inner["default"], budget)
-            # The whole default counts at each of its places: a list may have many elements, and a default be large.
+            # The whole default counts at each place where it is used, because a list may have many elements with a
+            # large default.
             budget.spend(count_values(filled[name]))
     return filled
 

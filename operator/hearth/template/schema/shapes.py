@@ -18,7 +18,7 @@ Schema: TypeAlias = Mapping[str, Any]
 Find: TypeAlias = Callable[[str], Schema | None]
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
-# Their schemas say string, but they also accept other types.
+# The schemas declare strings, but the API server also accepts other types.
 _QUANTITY = ".api.resource.Quantity"
 BASE64: Final = "byte"
 _OPEN_DEFINITIONS = (
@@ -194,7 +194,7 @@ class _Remembered:
     """The shapes of one cluster's kinds."""
 
     def __init__(self, kinds: Kinds) -> None:
-        # Stored with its shapes, so that no other cluster's gets its identity.
+        # The schema is stored with its shapes, so that no other object can get its `id`.
         self.kinds = kinds
         self.generation = -1
         self.confirmed: dict[Kind, Shape] = {}
@@ -230,7 +230,7 @@ CLUSTERS_KEPT = 16
 SCHEMAS_KEPT = 256
 """Shapes of whole kinds: more than a cluster's templates use."""
 _remembered: OrderedDict[int, _Remembered] = OrderedDict()
-# Each is stored with its schema, whose identity no other one gets in the meantime.
+# Each entry holds its schema, so that no other object can get its `id` in the meantime.
 _by_schema: OrderedDict[int, tuple[Schema, Shape]] = OrderedDict()
 
 

@@ -37,7 +37,7 @@ def find_excess(value: Any, *, depth: int = limits.JSON_DEPTH, nodes: int = limi
 
 def find_inner(level: list[Any]) -> list[Any]:
     """Return all direct children of the values of `level`."""
-    # The levels of a long list are uniform, which shows faster than a look at each value.
+    # The elements of a long list usually have one type, which is faster to check than each value.
     types = set(map(type, level))
     if dict not in types and list not in types:
         return []
@@ -77,7 +77,7 @@ def measure(value: Any, *, depth: int = limits.JSON_DEPTH) -> int:
         written = orjson.dumps(value)
     except TypeError:
         raise TooLarge(f"is nested more than {depth} levels deep; flatten it") from None
-    # Hardly any value contains as many brackets as it may have levels.
+    # Few values contain as many brackets as levels are allowed.
     if written.count(b"[") + written.count(b"{") > depth and find_excess(value, depth=depth, nodes=len(written)):
         raise TooLarge(f"is nested more than {depth} levels deep; flatten it")
     return len(written)

@@ -344,7 +344,7 @@ class Dumper(yaml.CSafeDumper):
 
 Dumper.add_representer(str, Dumper.represent_text)
 for _name, _pattern, _first in PLAIN:
-    # In addition to PyYAML's own rules, so that both kinds of parsers take text for text.
+    # In addition to PyYAML's rules, so that both kinds of parsers read text as text.
     Dumper.add_implicit_resolver(f"{TAG}{_name}", _pattern, [*_first, ""] if _name == "null" else list(_first))
 
 
@@ -388,7 +388,8 @@ def write(value: Any) -> str:
     Characters that hide or reorder their neighbors are written as escapes.
     """
     text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=UNLIMITED, allow_unicode=True)
-    # libyaml leaves some unchanged. Each text that has one is in double quotes, where an escape has the same meaning.
+    # libyaml does not escape some characters. Text with these characters is in double quotes, where an escape has the
+    # same meaning.
     return MISLEADING.sub(_escape, text)
 
 

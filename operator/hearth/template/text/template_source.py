@@ -78,6 +78,6 @@ def parse_json(text: str) -> Object | None:
 def _has_too_many_values(text: str) -> bool:
     if sum(map(text.count, ",[{")) <= limits.WIRE_VALUES:
         return False
-    # To tell values from texts takes some 30 ms for a MiB at most.
+    # Distinguishing values from text takes about 30 ms per MiB at most.
     is_large = len(text) > limits.SOURCE_BYTES
     return is_large or packing.has_more_values(text.encode(errors="replace"), limits.WIRE_VALUES)

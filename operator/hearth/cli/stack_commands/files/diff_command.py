@@ -76,7 +76,7 @@ def diff(  # noqa: PLR0913 -- each is an option
 
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
     """
-    # It imports the engine, which takes longer than all else, and no help needs it.
+    # This imports the engine, which is slow and not needed for `--help`.
     from hearth.cli.stack_access import stack_previews
 
     if bool(files) == bool(name) or (number is not None) != bool(name):

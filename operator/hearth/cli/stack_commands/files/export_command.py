@@ -31,7 +31,7 @@ async def export(session: Session, namespace: str, name: str, *, include_secrets
     async with StackReader(session) as reader:
         snapshot = await reader.get(location)
     if snapshot.unreadable:
-        # Half of a Stack would pass for the whole.
+        # A partial export would look complete.
         for omission in snapshot.unreadable.values():
             cluster_options.complain(f"error: {omission}")
         return FAILED

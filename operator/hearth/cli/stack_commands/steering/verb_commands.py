@@ -179,7 +179,7 @@ async def wait(
     location = await stack_locations.locate(session, namespace, name)
     sources = {}
     if goal.type is not GoalType.DELETED:
-        # What never existed is not deleted.
+        # A Stack that never existed was not deleted.
         stack = await stack_locations.read(session, location)
         # A template or parameters in another object change without a new generation of the Stack.
         sources = await following.read_source_versions(session, stack)

@@ -77,7 +77,7 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
         case "Unreachable" | "InternalError" | "NamespaceNotAllowed":
             return ""
     denied = WEBHOOK.search(message)
-    # What Hearth's own webhook denies is a mistake in the template of a nested Stack.
+    # Hearth's own webhook denies a nested Stack because of mistakes in its template.
     is_nested = denied is not None and denied[1].endswith(f".{names.GROUP}")
     command = advise_text(message, namespace or stack.namespace) if not is_nested else ""
     if command:

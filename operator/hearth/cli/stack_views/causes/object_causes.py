@@ -170,7 +170,7 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     if phase == "Failed":
         reason = object_fields.text(pod.raw, "status", "reason")
         message = line_of(reason, object_fields.text(pod.raw, "status", "message"))
-        # The containers of an evicted pod only say that they were killed.
+        # The containers of an evicted Pod report only that they were killed.
         if not reason:
             yield from explain_containers(pod, evidence)
         command = logs(pod) if has_log(pod) else describe_pod(pod)
@@ -334,7 +334,7 @@ def explain_terminated(
     ended = object_fields.mapping(status, "state", "terminated")
     is_sidecar = find_init_containers(pod).get(name, False)
     is_done = object_fields.number(ended, "exitCode") == 0
-    # A container that is always restarted must not end, not even well.
+    # A container that is always restarted must not end, not even successfully.
     must_run = is_sidecar or (not is_init and object_fields.text(pod.raw, "spec", "restartPolicy") == "Always")
     if not ended or (is_done and not must_run):
         return None

@@ -54,9 +54,9 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
         found += explain_resources(objects, evidence)
-    # An object that the user is not allowed to see explains nothing, as long as another one does.
+    # An object that the user is not allowed to see is listed only if no other object explains the problem.
     found = [each for each in found if not each.message.startswith(UNSEEN)] or found
-    # What cannot be read concerns every revision: a rollback would wait for it as well.
+    # Unreadable objects affect all revisions, so a rollback would wait for them as well.
     is_unreadable = REJECTED.get(stack.ready.reason) == UNREAD
     if found and not is_unreadable and (command := advice.advise_rollback(stack, objects.outermost_stack)):
         message = (

@@ -110,7 +110,7 @@ def draw_box(root: Element, box: Box, link: Link | None, prefix: str) -> None:
         attributes |= {"href": link(node), "data-resource": node.resource}
     element = SubElement(root, "g" if link is None else "a", attributes)
     SubElement(element, "title").text = describe(node)
-    # A second outline behind the first looks like a pile.
+    # A second outline behind the first one looks like a stack of nodes.
     for offset in (4.0, 0.0) if node.count > 1 else (0.0,):
         outline = draw_shape(node.state, box.x + offset, box.y + offset, layout.NODE_WIDTH, layout.NODE_HEIGHT)
         SubElement(element, "path", {"class": "outline", "d": outline})

@@ -175,7 +175,7 @@ def force(definition: DefinitionState) -> VerbResult:
         return Refusal(said=f"no rollout has begun: {definition.message}")
     if definition.phase == RolloutPhase.COMPLETE:
         return AlreadySo(said=f"nothing to force: {definition.message}")
-    # Otherwise it would be taken back again.
+    # Otherwise the revision would be rolled back again.
     removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
     note = (
         "objects that fail, or that their users hold, do not stop it; it stays forced until there is another revision"

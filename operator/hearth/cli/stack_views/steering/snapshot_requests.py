@@ -113,7 +113,7 @@ def restore(stack: StackState, snapshot: Object) -> VerbResult:
         *verbs.note_git(stack, f"{stack.options_path}.rollback"),
     )
     patch = make_patch(stack, toRevision=None, toSnapshot=name)
-    # Without a request, the operator would apply the definition in the spec before the restore: the revision bridges it.
+    # Without a requested revision, the operator would apply the definition in the spec before the restore.
     bridge = object_fields.number(snapshot, "status", "revision") if is_target else None
     return Write(
         patches=(make_patch(stack, toRevision=bridge, toSnapshot=None), patch) if stated == name else (patch,),
