@@ -104,7 +104,8 @@ class ActiveEnvironment:
 
     rules: EnvironmentRules = environment_rules.EMPTY
     key: str = ""
-    """What stops are recorded under on objects: see `Target.breakpoint_key`. One under another key no longer applies."""
+    """The key of stops that are recorded on objects, see `Target.breakpoint_key`. A stop with another key no longer
+    applies."""
     cleared: ClearedBreakpoints = NONE_CLEARED
     can_record: bool = True
     """Whether there is a target that can record cleared breakpoints."""

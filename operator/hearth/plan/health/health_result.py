@@ -49,7 +49,7 @@ class HealthResult:
     terminal: bool = False
     """Whether only another object can help. Never true unless failed."""
     is_silent: bool = False
-    """Whether the object says nothing of itself although its kind declares that it reports. Only while progressing."""
+    """Whether the object has no status although its kind declares one. Only while progressing."""
     is_pending: bool = False
     """Whether this is an earlier result, or none, until another process has assessed the object."""
     stops: tuple[NestedStop, ...] = ()

@@ -321,7 +321,8 @@ def read(rule: UnparsedRule) -> RuleTable:
 OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Shows whether a status that `readyWhen` reads describes the current generation of the object."""
 CONDITIONS: Path = ("status", "conditions")
-"""Of nested Stacks: what blocks the deletion of one is reported for its parent too, also while no blueprint wants it."""
+"""Of nested Stacks: the status of the parent also reports what blocks their deletion, even when no blueprint contains
+them."""
 REPLICAS: Path = ("spec", "replicas")
 """The successor of an object starts with as many, see `hearth.plan.resource.replica_counts`."""
 CLAIM = ("", "PersistentVolumeClaim")

@@ -28,7 +28,7 @@ HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """By `Kind.key`, the types of conditions that are True only if more than time is needed."""
 REMAINING: Final = "NamespaceContentRemaining"
-"""Says which objects are left; true also while these only need time."""
+"""Lists the remaining objects. Also true while they only need time."""
 
 
 def find_deletion_messages(kind: str, fields: Fields) -> dict[str, str]:

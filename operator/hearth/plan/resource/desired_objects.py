@@ -215,9 +215,9 @@ class WantedObjects:
         self._open: dict[str, None] = {}
         """The resources whose manifests have no value now, since they wait or failed."""
         self._refused: dict[str, dict[str, None]] = {}
-        """By resource those that name an object which it claimed first."""
+        """By resource, the other resources that name an object which it claimed first."""
         self._kinds: dict[tuple[str, str], NamesOfKind] | None = None
-        """By group and kind; None before anyone asked."""
+        """By group and kind; None before the first query."""
 
     def update_blueprint(self, blueprint: Blueprint, *, changed: Iterable[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changed or removed."""

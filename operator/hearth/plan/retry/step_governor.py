@@ -27,9 +27,9 @@ that continues for an hour is followed with a delay of some minutes.
 FOLLOWED_FREELY = 60.0
 """Seconds between changes of values that are slow enough to be followed without any delay."""
 OTHER_VALUES = 8
-"""Steps with another content after which values that change count as the cause."""
+"""Steps with different content after which changing values count as the cause."""
 UNSTEADY = 4.0
-"""Levels above `FREE` from which values that change count as a problem: a long rolling update changes many."""
+"""Levels above `FREE` from which changing values count as a problem. A long rolling update changes many values."""
 EXPIRY_FACTOR = 2.0
 """Multiple of the maximum delay without a write after which a record expires, so longer than any delay."""
 LASTING = 30.0
@@ -96,7 +96,7 @@ class StepRecord:
     follows: int = 0
     """Steps whose content differed from the previous step."""
     evidence: str = ""
-    """What undoes the steps, if known."""
+    """The cause that undoes the steps, if known."""
 
     @property
     def is_unsteady(self) -> bool:

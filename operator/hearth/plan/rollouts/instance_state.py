@@ -46,7 +46,7 @@ class InstanceState:
     namespace: str
     name: str
     revision: int
-    """The revision that it is given; it may not have reached it."""
+    """The revision that is assigned to it, which it might not have reached yet."""
     observed: int = 0
     """The revision that its status describes; 0 for none."""
     active: int = 0

@@ -93,13 +93,13 @@ class RolloutDecision:
     updated: int = 0
     """Instances that have the newest revision."""
     ready: int = 0
-    """Those of them that are well."""
+    """Updated instances that are healthy."""
     failed: tuple[InstanceState, ...] = ()
-    """Those of them that failed."""
+    """Updated instances that failed."""
     waiting: int = 0
     """Instances that have another revision and are moved later."""
     held: tuple[HeldInstance, ...] = ()
-    """Instances that stay as they are, or that cannot follow."""
+    """Instances that keep their revision, or that cannot be moved."""
     due: float = math.inf
     """Seconds until the decision changes without any other event."""
     is_window_closed: bool = False

@@ -33,7 +33,7 @@ class Wave:
     selector: LabelSelector = LabelSelector()
     """Labels that select its instances."""
     size: int | str | None = None
-    """How many instances it has at most, or what share of all; None: no limit."""
+    """The maximum number or percentage of instances in the wave; None: no limit."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

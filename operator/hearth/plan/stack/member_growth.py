@@ -21,7 +21,7 @@ class GrowthLimit:
     most: int
     """Maximum number of members with objects, including obsolete ones."""
     makers: str
-    """The Stacks that create elements of the collection from its own members, as messages name them."""
+    """The Stacks that create elements of the collection from its own members, as named in messages."""
 
 
 class MemberGrowth:

@@ -20,7 +20,8 @@ SETTLED_AFTER: Final = 2.0
 WINDOW: Final = 600.0
 """Seconds during which removals count together."""
 FEW: Final = 4
-"""Members below which none of several go at once, unless a number or 100% is stated."""
+"""In collections with fewer members, several members are never removed at once, unless the limit is a number or
+100%."""
 ALL: Final = "100%"
 
 
@@ -59,7 +60,7 @@ class MemberRemovals:
         self._found: dict[str, Removals] = {}
         """By collection."""
         self.wake_at: float | None = None
-        """Monotonic time of the next decision that only time brings."""
+        """Monotonic time of the next decision that depends only on time."""
         self.is_releasing = False
         """Whether the user released all waiting members, and one of them still has an object."""
 

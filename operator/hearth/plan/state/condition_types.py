@@ -81,7 +81,7 @@ class ConditionTraits:
     event: Severity | None = None
     """Severity of the Event when it becomes True. None: another part of the status has one."""
     word: str = ""
-    """Word in lists of Stacks. Empty: the phase or another word says so."""
+    """Word in lists of Stacks. Empty if the phase or another word shows it."""
     is_cause: bool = False
     """Whether it needs a person, so that `kubectl stack why` shows it even for a Stack that is ready."""
     command: str = ""

@@ -70,7 +70,7 @@ class InMemoryState:
     in_flight: dict[str, Step] = field(default_factory=dict)
     """Steps in flight by key. No cache may have their results yet."""
     parts: dict[str, PartStep] = field(default_factory=dict)
-    """The steps for parts of resources that the engine found due, by key. The planner decides when each may start."""
+    """The due steps for parts of resources, by key, from the engine. The planner decides when each may start."""
     missed_triggers: dict[str, set[RetryTrigger]] = field(default_factory=dict)
     """By key, changes while the step was in flight. They may have been too late for it."""
     ownership_baseline: dict[str, tuple[str, FieldOwnership | None]] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class InMemoryState:
     immutable: dict[str, RefusedChange] = field(default_factory=dict)
     """By UID, the change of the object that the API server rejects because of an immutable field."""
     taken: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
-    """By resource, where objects of other Stacks have its generated name."""
+    """By resource, the places where objects of other Stacks have its generated name."""
     counted_failures: dict[str, None] = field(default_factory=dict)
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class InMemoryState:
     never_ready: dict[str, None] = field(default_factory=dict)
     """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)
-    """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
+    """By UID of an object without a status, when it was planned first. Monotonic seconds."""
     finished: FinishedWork = field(default_factory=FinishedWork)
     """Finished work that does not run again. It is stored in the status."""
     asked: dict[str, None] = field(default_factory=dict)

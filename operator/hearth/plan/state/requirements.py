@@ -33,7 +33,7 @@ class CollectionStatus:
     is_unlisted: bool = False
     """Whether objects of former members may be unknown yet."""
     _former: Mapping[str, Child] = field(default_factory=dict)
-    """Objects of members that are no longer wanted and stay, by name."""
+    """Objects that stay although their members are no longer wanted, by name."""
     _seen: tuple[object, ...] = ()
     """The fingerprint that the dependents were planned with."""
 
@@ -145,11 +145,11 @@ class ExternalStatus:
     status: ResourceStatus
     """Ready, waiting or failed; never with a step."""
     ref: ObjectRef | None = None
-    """The object as stated; of a list with an empty name. None while its kind is not served."""
+    """The referenced object; for a list, the name is empty. None while the kind is not served."""
     objects: tuple[Child, ...] = ()
     is_list: bool = False
     is_awaited: bool = False
-    """Whether members are made of it and are not compiled yet: dependents may read these."""
+    """Whether members that are created from it are not compiled yet. Dependents may read them."""
 
     @property
     def is_ready(self) -> bool:

@@ -47,7 +47,7 @@ class Cause(enum.Enum):
     EVALUATING = "evaluating"
     """Its expressions, or its health, are being evaluated outside the reconcile."""
     NOT_OBSERVED = "not observed"
-    """The child says nothing of itself although its kind declares that it reports."""
+    """The child has no status although its kind declares one."""
     VALUE_MISSING = "value missing"
     """A value is missing although the required resources are ready."""
     EXTERNAL = "external"

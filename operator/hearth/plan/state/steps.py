@@ -55,7 +55,8 @@ class Apply:
     longer set are removed.
     """
     reclaims: bool = False
-    """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
+    """Whether removed fields may have another owner: a former applier of an adopted object, or no manager, as in a
+    Secret."""
     reclaims_uid: str | None = None
     """UID of an unsigned object to reclaim when too little of it is cached to apply to it directly, or None."""
     kept_replicas: int | None = None
@@ -116,7 +117,7 @@ class WriteHealthMark:
     reason: str | None
     """Why the object is unhealthy. None removes an earlier mark."""
     mark_id: str = ""
-    """The HealthMark that says so, as `<uid>/<generation>`."""
+    """The HealthMark, as `<uid>/<generation>`."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from hearth.plan.status import breakpoint_waits
 FORBIDDEN = "Forbidden"
 """The reason of a step that the account of the Stack has no right to."""
 QUOTED_LENGTH = 500
-"""Characters of an object's own message. That of a nested Stack may quote Stacks nested in that one: this ends every circle."""
+"""Characters of an object's own message. The message of a nested Stack may quote further nested Stacks, so the limit
+also ends cycles."""
 
 
 def find_deletion_block(planner: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:

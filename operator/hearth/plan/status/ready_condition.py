@@ -96,7 +96,7 @@ class StatusInput:
     cluster_problem: DefinitionRejection | None = None
     """Why the other cluster that has the objects cannot be used, or None if it can, and for the home cluster."""
     halted_by: str = ""
-    """What a restore waits for, other than the objects of the Stack; "" for nothing."""
+    """The reason why a restore waits, other than the objects of the Stack; "" for none."""
     circle: tuple[str, ...] = ()
     """Stacks in a circle: each reads objects of the next, and the last one reads objects of this Stack."""
     sources: Mapping[ObjectRef, str] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class TargetRequest:
     to_snapshot: str = ""
     """The name of the StackSnapshot to restore; "" for none."""
     rollback: RollbackRequest | None = None
-    """What that name resolves to now, or None if it was resolved before."""
+    """The rollback that the name resolves to now, or None if it was resolved before."""
     failure: str = ""
     """Why the current target failed permanently, or "" if it did not."""
     failure_reason: str = ""

@@ -47,9 +47,9 @@ class Shape(enum.Enum):
     OVER = "over"
     """Like positive, but a failing reason counts even with True."""
     ABNORMAL = "abnormal"
-    """True: failed. False proves nothing, unless the reason says that all is well."""
+    """True: failed. False has no meaning, unless the reason is positive."""
     MOMENTARY = "momentary"
-    """The same, but True is progressing if the reason says that it waits."""
+    """Like ABNORMAL, but True is progressing if the reason means a wait."""
     BUSY = "busy"
     """True: progressing. False: failed or ready if the reason says so."""
     NEGATED = "negated"
@@ -123,7 +123,7 @@ class Said:
     is_false: bool = False
     """Whether its status is False."""
     is_assumed: bool = False
-    """Whether it has failed only because it is definite and false: no word says so."""
+    """Whether it counts as failed only because it is definite and false, without a failing word."""
     is_severe: bool = False
     """Whether it calls itself an error by its severity."""
 
@@ -245,7 +245,7 @@ def read_unknown(shape: Shape, reason: str) -> Meaning | None:
 
 
 RETRIED: Final = frozenset({Shape.POSITIVE, Shape.MILESTONE})
-"""Shapes of conditions whose failing reason means a retry where the object says that it is busy."""
+"""Shapes of conditions whose failing reason means a retry if the object is busy."""
 ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
 WORDS_IN_PLACE: Final = frozenset({Meaning.FAILED, Meaning.WAITING, Meaning.READY})
 """Meanings of a word in place of a status that count where the type has none."""

@@ -72,12 +72,12 @@ class Findings:
         self._doubted: tuple[str, str] | None = None
         """A failure that a part that is well turns into progress."""
         self._assumed: tuple[str, str] | None = None
-        """A failure that a part that waits turns into progress: no word says that it is one."""
+        """A failure without a failing word. It counts as progress while a part waits."""
         self.is_work = is_work
         self.has_succeeded = False
-        """Whether it is work whose main word says so."""
+        """Whether the object is work, and its main word means success."""
         self.untold = ""
-        """The name of something that reports without a known meaning, or ""."""
+        """The name of a signal without a known meaning, or ""."""
 
     def __bool__(self) -> bool:
         return bool(self._found) or self._doubted is not None or self._assumed is not None

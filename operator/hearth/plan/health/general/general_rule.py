@@ -48,7 +48,7 @@ EXISTS: Final = "Exists"
 READY_WORD, TYPE = "Ready", "type"
 TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
 TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING: Meaning.RESTING}
-"""What booleans without a fixed name say where they are true."""
+"""The meaning of true booleans without a known name."""
 REASON = "reason"
 NOTE_WORDS = 3
 """Words of a note that name a state and form no sentence."""

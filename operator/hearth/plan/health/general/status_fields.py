@@ -35,7 +35,7 @@ UNREAD_PREFIXES: Final = frozenset(_WRITTEN["unread_prefixes"])
 UNREAD_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["unread_suffixes"])
 UNREAD: Final = frozenset(_WRITTEN["unread"])
 FLAG_SUFFIX: Final = "flag"
-"""The last word of `service_ready_flag` says only that it is a boolean."""
+"""The last word of `service_ready_flag`, which only means that it is a boolean."""
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
 ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS, *ITEM_ERRORS})
 """Fields that make an item a report; one of them is enough."""

@@ -97,7 +97,7 @@ TO_REST: Final = frozenset(load()["to_rest"].split())
 RESTING_ALONE: Final = frozenset(load()["resting_alone"].split())
 AT_WORK: Final = frozenset(load()["at_work"].split())
 OVER: Final = frozenset(load()["conditions"]["over"].split())
-"""Words that say that something is over, however it ended."""
+"""Words that mean the end of work, successful or not."""
 SUCCESS: Final = frozenset(load()["success"].split())
 WORK: Final = tuple(load()["work"])
 WORK_WORDS: Final = frozenset(name.lower() for name in WORK)
