@@ -83,9 +83,7 @@ class Child:
     is_labelled_by_us: bool
     """Whether an apply by Hearth owns the label with the Stack's UID. Only checked on objects that are not signed."""
     is_retained: bool
-    """Whether an annotation says to retain the object when it is obsolete: because of its own policy, or of its
-    content.
-    """
+    """Whether an annotation retains the object when it is obsolete, because of its own policy or its content."""
     is_adopted: bool
     """Whether the object existed before Hearth adopted it."""
     is_shared: bool

@@ -46,7 +46,7 @@ class ExternalView:
     is_known: bool = False
     """Whether all objects of the query are there, with the fields that it reads."""
     is_kind_gone: bool = False
-    """Whether the API server serves the kind no longer, which says nothing about its objects."""
+    """Whether the API server no longer serves the kind. Its objects may still exist."""
     denial: str = ""
     """The API server's reason for denying the operator the watch, or "" if it does not."""
     excess: str = ""

@@ -44,9 +44,10 @@ APPLIERS: Final[Mapping[str, str]] = {
     "HashiCorp": "Terraform: other resources, by the name that its requests give",
     "werf": "werf, nelm",
 }
-"""Names of field managers that state whole manifests, and where the name is from."""
+"""Names of field managers that apply whole manifests, and the source of each name."""
 APPLIER_PREFIXES: Final = ("pulumi-kubernetes-", "terraform-provider-", names.FIELD_MANAGER_PREFIX)
-"""Beginnings of such names: with a suffix by installation or version; another Stack that released the object."""
+"""Prefixes of these names, followed by an installation or version, and the prefix of another Stack that released the
+object."""
 SERVER_SIDE_KUBECTL: Final = ("kubectl", "Apply")
 EDITORS: Final = frozenset({"before-first-apply", "k9s", "headlamp", "lens", "OpenLens", "freelens"})
 """Field managers of people who change single fields; and the manager that the API server records for all fields that an

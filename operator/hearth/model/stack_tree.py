@@ -22,9 +22,10 @@ class Node:
     kind: str = names.STACK
     """`Stack` or `ResourceGroup`: one of each may have the same name."""
     signature: str = ""
-    """What proves that it is a child of its parent; "" for nothing. Any user may have written it."""
+    """The proof that it is a child of its parent; "" for none. Untrusted: any user may have written it."""
     offer: str = ""
-    """Says that the parent no longer needs it; "" for nothing. Any user may have written it."""
+    """The parent's statement that it no longer needs this Stack; "" for none. Untrusted: any user may have written
+    it."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

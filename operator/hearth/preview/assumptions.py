@@ -58,7 +58,7 @@ class UnknownValues:
         self._pattern = re.compile(rf"{self._prefix}(\d+)x")
         self._texts: dict[str, int] = {}
         self.objects: set[str] = set()
-        """UIDs of objects with values that only the run can know: their status belongs to an earlier state."""
+        """UIDs of objects with values known only at run time. Their status belongs to an earlier state."""
 
     def stand_in(self, missing: tuple[str, ...]) -> str:
         """Return the stand-in for a value that needs these paths."""
@@ -127,7 +127,7 @@ class Assumptions:
 
     unknown: UnknownValues = field(default_factory=UnknownValues)
     ready: set[str] = field(default_factory=set)
-    """UIDs of objects that count as ready, because nothing says that they will not be."""
+    """UIDs of objects that are assumed to become ready."""
 
     def apply_to(self, blueprint: Blueprint) -> Blueprint:
         """Return the blueprint under these assumptions."""

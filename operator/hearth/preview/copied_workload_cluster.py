@@ -29,7 +29,7 @@ NEW_NAMESPACE = "its namespace does not exist yet"
 NEW_KIND = "its kind does not exist yet"
 UNKNOWN_NAME = "its name or namespace is not known yet"
 DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
-"""`Kind.key` of what defines a kind."""
+"""`Kind.key` of CustomResourceDefinitions."""
 Schema: TypeAlias = Mapping[str, Any]
 
 

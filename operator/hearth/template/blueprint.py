@@ -147,7 +147,7 @@ class RollingPolicy:
     min_ready: int = 0
     """How many of them must stay ready."""
     min_ready_stated: int = 0
-    """The same as stated. It is above `min_ready` if a group was scaled to fewer members."""
+    """The minimum in the spec. It is above `min_ready` if a group was scaled to fewer members."""
     pause: float = 0.0
     """Seconds between two batches."""
     surge: int = 0
@@ -256,7 +256,7 @@ class ExternalBlueprint:
     """Of a list; None for one object."""
     is_in_all_namespaces: bool = False
     is_optional: bool = False
-    """Whether what reads it does not wait until it exists."""
+    """Whether its readers do not wait until it exists."""
     ready_when: tuple[Evaluable, ...] = ()
     """Booleans that replace the rule of its kind; they read the object, or the list."""
     makes_members: bool = False
@@ -327,13 +327,13 @@ class CompiledFrom:
 
     outline: Outline
     resources: Mapping[str, ResourceBlueprint] = field(repr=False)
-    """Those of the blueprint. A blueprint with others is another one, although it has the same origin."""
+    """The resources of the blueprint, which distinguish it from other blueprints with the same origin."""
     member_lists: frozenset[str]
     """The lists that nothing but `forEach` reads, so that each element concerns only its members."""
     size: int
     """Bytes of all manifests and outputs whose size is known."""
     steps_left: int
-    """What at least is left of the budget for the rules of parameters."""
+    """The minimum remaining budget for the rules of parameters."""
     kinds: frozenset[str]
     """`apiVersion/Kind` of all resources."""
 
@@ -347,7 +347,7 @@ class Blueprint:
     outputs: Mapping[str, Evaluable]
     """Only those whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
-    """By resource name, the paths that anything in the blueprint reads of it. These must be cached of its child."""
+    """By resource name, the paths that the blueprint reads of its child, which the cache must store."""
     collections: Mapping[str, CollectionBlueprint] = field(default_factory=dict)
     """By name in the template, those that are present; some may have no members."""
     externals: Mapping[str, ExternalBlueprint] = field(default_factory=dict)
@@ -365,7 +365,7 @@ class Blueprint:
     abandons: bool = False
     """Whether every object is retained when the Stack is deleted."""
     is_unknown: bool = False
-    """Whether the definition is unavailable, so that the absence of a resource says nothing."""
+    """Whether the definition is unavailable, so that a missing resource has no meaning."""
     sensitive_texts: frozenset[str] = field(default=frozenset(), repr=False)
     """Sensitive texts, which must not be in any text that people read."""
     scope: SharingScope = SharingScope.ONE
@@ -410,7 +410,7 @@ class ReadValue:
     """An external object, or a list of objects, as it was read."""
 
     identity: str
-    """Of the reference: under the same name, another definition may mean another object."""
+    """Of the reference, because another definition may use the same name for another object."""
     value: Any = field(repr=False)
     """The object's fields, or a list with the fields of each object: packed until the definition is compiled."""
 

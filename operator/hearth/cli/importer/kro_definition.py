@@ -76,7 +76,7 @@ class Conversion:
     lost: list[str] = field(default_factory=list)
     """Settings without an equivalent, a sentence each."""
     optional: list[str] = field(default_factory=list)
-    """The parameters that kro lets be left out, without a default."""
+    """Parameters without a default that are optional in kro."""
     foreign: list[str] = field(default_factory=list)
     """Resources whose namespace may differ from the instance's."""
 

@@ -30,7 +30,7 @@ DEPTH: Final = 32
 """Levels of a schema: lists, maps and types within one another."""
 Path: TypeAlias = tuple[str, ...]
 BETWEEN: Final = " |\t\n"
-"""What separates markers."""
+"""Separators of markers."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

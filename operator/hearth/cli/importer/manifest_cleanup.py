@@ -17,7 +17,7 @@ from hearth.template.parser import template_parser
 from hearth.template.text import error_hints, interpolation
 
 ADDED: Final = frozenset({*template_parser.SERVER_FIELDS, "generateName"})
-"""Fields of the metadata that no template may have: applying has no use for the beginning of a name."""
+"""Metadata fields that a template cannot have. Server-side apply does not support `generateName`."""
 BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {
     "kubectl.kubernetes.io/last-applied-configuration",
     withheld_values.ANNOTATION,
@@ -187,7 +187,7 @@ DEFAULTS: Final[Mapping[str, tuple[tuple[Path, Any], ...]]] = {
     ),
     "PersistentVolumeClaim": ((("spec", "volumeMode"), "Filesystem"),),
 }
-"""Values by kind that the API server gives a field that is not stated."""
+"""The API server's default values of fields, by kind."""
 POD_DEFAULTS: Final[tuple[tuple[Path, Any], ...]] = (
     (("dnsPolicy",), "ClusterFirst"),
     (("enableServiceLinks",), True),

@@ -53,7 +53,7 @@ class Import:
     warnings: tuple[str, ...]
     """Points for the user to check, one sentence each."""
     notes: tuple[str, ...] = ()
-    """What became of annotations for other tools, one sentence each."""
+    """How annotations of other tools were handled, one sentence each."""
     secret: Object | None = None
     """The Secret with the values of parameters that replace literal values of imported Secrets; None without any."""
 
@@ -461,7 +461,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
 }
 """Groups in the apiVersion of programs' own files. No API server serves them."""
 KUBECONFIG: Final = "Config"
-"""The kind of a kubeconfig, in the core group, which has none with that name."""
+"""The kind of a kubeconfig file. The core group has no kind of this name."""
 
 
 def find_program(document: ManifestDocument) -> str:

@@ -55,9 +55,9 @@ KEPT: Final[Mapping[str, IsMeant]] = {
     # Pulumi has it as an option of a resource; conversions write it as an annotation
     "pulumi.com/retainOnDelete": is_word("true"),
 }
-"""Whether the value says that the object stays when the installation is removed, by key."""
+"""By key, whether the value keeps the object when the installation is removed."""
 LABELS: Final = frozenset({"kustomize.toolkit.fluxcd.io/prune"})
-"""Those that may be labels instead."""
+"""Keys that may be labels instead."""
 
 NOT_INSTALLED: Final[Mapping[str, IsMeant]] = {
     # Helm, docs "Chart hooks": hooks that run at other times than installation and upgrade
@@ -67,7 +67,7 @@ NOT_INSTALLED: Final[Mapping[str, IsMeant]] = {
     # kustomize and kpt: input of the tool itself
     "config.kubernetes.io/local-config": is_word("true"),
 }  # fmt: skip
-"""By key: whether the value says that an ordinary installation has no such object."""
+"""By key, whether the value excludes the object from a normal installation."""
 
 TOOLS: Final = (
     *("helm.sh", "helm.toolkit.fluxcd.io", "kustomize.toolkit.fluxcd.io", "argocd.argoproj.io", "kapp.k14s.io"),

@@ -23,7 +23,7 @@ DRY_RUN: Final = {"dryRun": "All"}
 TEMPLATE_FIELDS: Final = frozenset({"f:template", "f:templateRef", "f:templateRefs"})
 """The fields of a spec that have the template, as managed fields name them."""
 STATED: Final = ("labels", "annotations")
-"""The parts of the metadata that a file may state."""
+"""The parts of the metadata that a file may set."""
 
 
 class DryRunCluster:

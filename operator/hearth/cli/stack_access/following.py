@@ -36,7 +36,7 @@ class Followed:
     goal: Goal
     handled: tuple[str, str] | None = None
     generation: int = 0
-    """The generation that the Stack has at least: an earlier state is not judged."""
+    """The minimum generation of the Stack. Earlier states are ignored."""
     sources: Mapping[SourceKey, str] = field(default_factory=dict)
     """The versions of its sources, which the status must have seen as well."""
 

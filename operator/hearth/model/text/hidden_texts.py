@@ -23,7 +23,7 @@ class HiddenTexts(Protocol):
 
 
 _BY_STACK: WeakValueDictionary[str, HiddenTexts] = WeakValueDictionary()
-"""By UID, and by `kind:namespace/name`. Of the process, because the log is: a line has either its UID, or its name."""
+"""By UID, and by `kind:namespace/name`. Global, because the log is global and a line has either the UID or the name."""
 _KINDS: set[str] = set()
 """The kinds in these keys: an instance of another kind may have the name of a Stack."""
 _NAMES: WeakKeyDictionary[HiddenTexts, tuple[str, str]] = WeakKeyDictionary()

@@ -46,7 +46,7 @@ FUNCTION_NAMES = DATA_FUNCTIONS | frozenset(
 """Names of functions and their prefixes, for hints."""
 
 _CALL = r"\s*(?:\(|//)"
-"""What follows the name of a function: its arguments, or a comment before them."""
+"""The text after the name of a function: its arguments, or a comment before them."""
 _OPTIONAL_USES = re.compile(
     rf"\?|\boptional\b|\b(?:first|has|hasValue|last|optFlatMap|optMap|or|orValue|unwrapOpt|value){_CALL}"
 )

@@ -30,12 +30,12 @@ USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback",
 KUBE_CONFIG: Final = "kubeConfig"
 """The option that places the objects of an instance in another cluster."""
 FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "revisionHistoryLimit", "serviceAccountName")
-"""Those that it may state where its StackDefinition lists them."""
+"""Options that an instance may set only if its StackDefinition lists them."""
 FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "minimumRevision", "options", "scale")
 """Fields of a StackDefinition, in addition to the template, that its revisions store."""
 CLUSTER_BOUNDARY: Final = "Cluster"
 PIN: Final = "definitionRevision"
-"""The option that names the revision to stay at."""
+"""The option that pins the revision."""
 PIN_PATH: Final = f"spec.{OPTIONS}.{PIN}"
 OBSERVED: Final = "observedDefinitionRevision"
 """The field of a status with the revision that it describes."""
@@ -60,7 +60,7 @@ class InstanceForm:
     the rights of a Stack in their namespace.
     """
     is_pinnable: bool = True
-    """Whether instances may name the revision that they stay at."""
+    """Whether instances may pin their revision."""
     minimum: int = 0
     """The oldest revision that an instance may keep while this revision is the newest."""
     outputs: Mapping[str, str] = field(default_factory=dict)

@@ -41,7 +41,7 @@ RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
 RESERVED_RESOURCE_NAMES = (
     RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
 )
-"""Those that may not stand bare in an expression, as the name of a resource does."""
+"""Names that an expression cannot use for a resource."""
 MEMBER_KEY = "key"
 """Reserved only in templates with collections: it was a valid name of a resource before collections existed."""
 SERVER_FIELDS = (

@@ -123,7 +123,7 @@ class HeatEnvironment:
     defaults: dict[str, Any] = field(default_factory=dict)
     """parameter_defaults, which hold in nested templates as well."""
     registry: dict[str, tuple[str, Path | None]] = field(default_factory=dict)
-    """By type, what implements it, and the directory of the environment."""
+    """By type, its implementation and the directory of the environment."""
     resources: dict[str, Any] = field(default_factory=dict)
     """Rules of single resources: hooks, restricted actions, types."""
     folders: list[Path | None] = field(default_factory=list)

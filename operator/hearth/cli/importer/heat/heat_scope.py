@@ -51,7 +51,7 @@ class HeatResource:
     kind: str = ""
     """The kind of its object, if a row makes it."""
     made: Object | None = None
-    """The resource of the Stack, or None if it becomes a part of another one, or of none."""
+    """The resource of the Stack, or None if it becomes part of another resource or has none."""
     waits_for: str = ""
     """The name, in the template, of the resource that it is a part of."""
     reason: str = ""

@@ -148,7 +148,7 @@ SIGNALED: Final = frozenset({0, 137, 143})
 BLOCKERS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling", "Failed")
 """Reasons of Events that explain a pod whose containers do not start."""
 PATIENT: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
-"""Reasons of Events about a claim that waits for its pod, not the other way round."""
+"""Reasons of Events about a claim that waits for its Pod."""
 STORAGE_CLASS: Final = re.compile(r"no storage class is set|storageclass\.storage\.k8s\.io \S+ not found")
 
 

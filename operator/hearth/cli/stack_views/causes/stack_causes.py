@@ -28,12 +28,12 @@ REJECTED: Final = {
     "RevisionStoreFailed": "the definition cannot be stored, and the running objects stay unchanged",
     "ServiceAccountRequired": "nothing is changed",
 }
-"""Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
+"""Reasons of `Ready` that concern the definition as a whole, and the consequence of each."""
 UNSEEN: Final = tuple(
     f"{RowState.PROGRESSING}: {note}"
     for note in (stack_view.NOT_SEEN, stack_view.ELSEWHERE, stack_view.PERHAPS_EXCLUDED)
 )
-"""What messages about resources begin with that were not read, or that the Stack may not even have."""
+"""Prefix of messages about resources that could not be read, or might not exist."""
 UNUSABLE: Final = frozenset(
     {
         *(ClusterReason.UNREACHABLE, ClusterReason.UNAUTHORIZED, ClusterReason.CHANGED, ClusterReason.INVALID),

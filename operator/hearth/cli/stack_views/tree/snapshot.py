@@ -22,7 +22,7 @@ class FoundChild(NamedObject):
     kind: Kind
     raw: Object
     schema: Mapping[str, Any] | None = None
-    """The schema of its kind, if it was read: it tells whether an object that says nothing is ready."""
+    """The schema of its kind, if it was read. It shows whether an object without a status is ready."""
 
     @property
     def resource(self) -> str:

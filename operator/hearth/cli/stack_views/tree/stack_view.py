@@ -35,7 +35,7 @@ class RowState(enum.StrEnum):
     """Obsolete, but not deleted yet."""
     GONE = "gone"
     FINISHED = "finished"
-    """It ran once and succeeded; its object may be gone."""
+    """It ran once and succeeded. Its object may have been deleted."""
     EXTERNAL = "external"
     """An object that the Stack only reads, and that is as it should be."""
 
@@ -56,7 +56,7 @@ SEVERITY: Final = (
 )
 """A collection has the state of the member that needs most attention: the last in this order."""
 NOT_READY: Final = ("progressing", "waiting", "failed")
-"""What `status.resources` counts of the objects that a Stack wants and that are not ready."""
+"""The counts in `status.resources` of wanted objects that are not ready."""
 NAMED_AT_MOST: Final = 3
 """Maximum number of names in a note, so that it fits on its line."""
 NOT_SEEN: Final = "not seen"
