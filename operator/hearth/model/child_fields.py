@@ -75,7 +75,7 @@ def find_whole(raw: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 
 def copy_path(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Share what `source` has under `path` with `target`; do nothing if `source` has nothing there."""
+    """Share the value under `path` of `source` with `target`; do nothing if `source` has none."""
     for key in path[:-1]:
         inner = source.get(key)
         if not isinstance(inner, dict):
@@ -93,7 +93,7 @@ def copy_path(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str
 def pack(fields: Mapping[str, Any], known: KnownTexts) -> bytes:
     """Return the fields of an object as JSON, in a quarter of the memory of the maps.
 
-    Raises TypeError if they contain what JSON cannot.
+    Raises TypeError for values that JSON cannot represent.
     """
     metadata = {key: value for key, value in fields["metadata"].items() if key not in IDENTITY}
     if labels := metadata.get("labels"):

@@ -95,7 +95,7 @@ class UnknownValues:
         return value
 
     def fill(self, value: Any, live: Any) -> Any:
-        """Return the value with what `live` has in place of each stand-in; dropped where it has nothing."""
+        """Return the value with each stand-in replaced by the value in `live`, or dropped if there is none."""
         if isinstance(value, str):
             return (live if live is not None else DROPPED) if self._prefix in value else value
         if isinstance(value, dict):

@@ -99,7 +99,7 @@ class CopiedWorkloadCluster:
         return self._copies.children(stack_uid).get(resource, ())
 
     def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:  # noqa: ARG002 -- the port
-        """Note what `read_externals` must read."""
+        """Record the external objects that `read_externals` must read."""
         self._queries = dict(queries)
 
     def find_external(self, stack_uid: str, name: str) -> ExternalView:  # noqa: ARG002 -- the port

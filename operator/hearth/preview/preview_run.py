@@ -243,7 +243,7 @@ class PreviewRun:
         )
 
     def _assume(self) -> bool:
-        """Let everything that progresses become ready, and what terminates be gone; return whether there was anything."""
+        """Make all objects in progress ready and delete all terminating objects; return whether there were any."""
         planner, queue, uid = self.reconciler.planner, self.world.services.queue, self.world.stack.uid
         if planner is None:
             return False

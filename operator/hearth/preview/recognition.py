@@ -133,7 +133,7 @@ async def find_wanted(world: PreviewWorld) -> list[Candidate]:
 async def recognize_finished(world: PreviewWorld, present: StackObject, numbers: list[int], target: Target) -> None:
     """Add the preview's hashes of finished work to the status: of the target, and of an earlier revision.
 
-    The status tells how many definitions of a resource have finished, but not their revisions. The earlier revision
+    The status has the number of finished definitions of a resource, but not their revisions. The earlier revision
     counts if there are two.
     """
     entries = {entry.resource: entry for entry in finished_work.decode(present.status.get(finished_work.FIELD))}

@@ -321,7 +321,7 @@ def list_reads(expression: str, known: Collection[str]) -> Iterator[tuple[str, b
 
 
 def make_optional(names: Collection[str]) -> Callable[[str], str]:
-    """Return what makes `a.b.?c` to `a.?b.?c` in an expression, for these resources, which may be missing themselves."""
+    """Return the function that converts `a.b.?c` to `a.?b.?c` in an expression, for resources that might be missing."""
 
     def change(expression: str) -> str:
         tokens = split(expression)

@@ -256,7 +256,7 @@ def _drop_equal(holder: Object, defaults: tuple[tuple[Path, Any], ...]) -> None:
 
 
 def _drop_addresses(service: Object) -> None:
-    """Remove the address of a Service that has one; `None` says that it shall have none."""
+    """Remove the address of a Service that has one; `None` means a Service without an address."""
     for spec in _find_maps(service, ("spec",)):
         if spec.get("clusterIP") != "None":
             spec.pop("clusterIP", None)

@@ -98,7 +98,7 @@ class DryRunCluster:
     async def _send(
         self, method: str, path: str, body: Object, *, query: dict[str, str], user: str, content_type: str = JSON
     ) -> Object:
-        """Send what would be a write."""
+        """Send a write as a dry run."""
         return await self._session.connection.request(
             method, path, query={**query, **DRY_RUN}, body=body, content_type=content_type, impersonate=user or None
         )

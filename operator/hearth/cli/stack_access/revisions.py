@@ -36,7 +36,7 @@ async def list_revisions(session: Session, stack: StackState) -> StoredRevisions
 async def list_definition_revisions(session: Session, definition: Object) -> StoredRevisions:
     """Return the revisions of a StackDefinition; none if the user is not allowed to list them.
 
-    Only its status says where they are: anyone may create others elsewhere that name it as their owner.
+    Only the status has their namespace: anyone can create revisions in other namespaces that name it as their owner.
     """
     namespace = object_fields.text(definition, "status", "revisionNamespace")
     if not namespace:

@@ -216,7 +216,7 @@ class StackPreviewer:
             await asyncio.gather(*(pool.close() for pool in pools))
 
     async def _preview_nested(self, nested: NestedStack, sources: Mapping[ObjectRef, Object]) -> Preview:
-        """Return the preview of a Stack in this one. What cannot be shown is a note."""
+        """Return the preview of a nested Stack. Parts that cannot be previewed become a note."""
         shown = nested.after or nested.before or {}
         inner = StackPreviewer(
             session=self.session, tenancy=self.tenancy, beside={**self.beside, **sources}, depth=self.depth + 1

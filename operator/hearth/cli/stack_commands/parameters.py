@@ -104,7 +104,7 @@ def find_cluster(ctx: click.Context) -> ClusterOptions:
 def complete(
     ctx: click.Context, incomplete: str, find: Callable[[Session, str], Awaitable[Sequence[str]]]
 ) -> list[CompletionItem]:
-    """Return what `find` finds in time and that begins with the text, nothing after any failure."""
+    """Return the results of `find` that begin with the text; none after a failure or a timeout."""
     from click.shell_completion import CompletionItem
 
     async def find_in_time() -> Sequence[str]:

@@ -178,7 +178,7 @@ def cut(text: str, *, start: int = 0) -> str:
 
 
 def count(preview: Preview) -> str:
-    """Return how many of what, as a sentence."""
+    """Return the counts of the changes as a sentence."""
     found = collections.Counter((change.action, change.is_uncertain) for change in preview.changes)
     counted = [
         f"{found[action, is_uncertain]} {'perhaps ' if is_uncertain else ''}{word}"

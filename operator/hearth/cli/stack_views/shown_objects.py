@@ -191,7 +191,9 @@ def find_sensitive_fields(objects: StackObjects) -> dict[str, set[FieldPath]]:
 
 
 def find_reads(resources: Mapping[str, Any], name: str) -> Iterator[tuple[FieldPath, list[Read]]]:
-    """Yield the fields of a resource that have expressions, and what these read; for `item`, what `forEach` reads."""
+    """Yield the fields of a resource that have expressions, and the paths that they read. For `item`, these are the
+    reads of `forEach`.
+    """
     source = object_fields.text(resources, name, "forEach")
     of_source = list_reads(f"${{{source}}}") if source else []
     for path, text in find_texts(object_fields.mapping(resources, name, "manifest")):

@@ -125,9 +125,9 @@ def find_attributed(remaining: Iterable[FieldsPath], predicted: Object) -> list[
 
 
 def find_unchanged(remaining: Iterable[FieldsPath], live: Object, predicted: Object, *, kind: Kind) -> list[FieldsPath]:
-    """Return the fields that the apply keeps, without those that the API server may choose.
+    """Return the fields that the apply keeps, without those whose values the API server may choose.
 
-    Their value may or may not be the default.
+    Some of them may have their default value.
     """
     return [
         path

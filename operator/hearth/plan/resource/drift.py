@@ -42,7 +42,7 @@ AppliedObject: TypeAlias = DesiredObject | Apply
 def find(child: Child, applied: AppliedObject, memory: InMemoryState) -> tuple[DriftFinding, OwnershipSeen | None]:
     """Find the fields of the definition that the operator does not own. Irrelevant losses are skipped.
 
-    The second result is what to remember, so that the next call compares nothing, or None if that is known.
+    The second result is the finding to remember for the next call, or None if it is known already.
     """
     record = applied.applied_fields.record if applied.applied_fields is not None else ""
     if child.hash == applied.hash and applied_fields.is_record_current(child, record):

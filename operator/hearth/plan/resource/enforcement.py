@@ -302,7 +302,7 @@ def _report_repetition(
 
 
 def _explain_repetition(record: StepRecord) -> tuple[str, str]:
-    """Return the reason and what undoes the writes, with the ways out."""
+    """Return the reason, the cause that undoes the writes, and the ways out."""
     if record.is_vanishing:
         known = record.evidence or f"another client deletes it; {AUDIT_LOG}"
         return VANISHES, (

@@ -78,10 +78,10 @@ class InstanceState:
         return self.active in (0, self.revision) or self.observed != self.revision
 
     def may_move(self, number: int) -> bool:
-        """Whether a later status about that revision is about this move and not an earlier one.
+        """Whether a later status about that revision is certain to describe this move and not an earlier one.
 
-        A status names a revision, not the time when the instance was given it. So an instance goes back to a revision
-        only after a status about its present one.
+        A status has a revision, but not the time when the instance got it. An instance therefore moves back to a
+        revision only after a status about its current revision.
         """
         return self.observed == self.revision or number > max(self.revision, self.observed)
 

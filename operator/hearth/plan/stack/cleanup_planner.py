@@ -73,7 +73,7 @@ class DeletionGuard:
         return taken
 
     def find_post_delete(self, obsolete: Collection[str]) -> Iterator[str]:
-        """Find the resources that stop after their deletion. obsolete: those that still have an object."""
+        """Find the resources that stop after their deletion. obsolete: the resources that still have an object."""
         if not self.environment.is_unrestricted:
             for name in self.environment.cleared.post_delete:
                 if name not in obsolete and name not in self.desired and self._stops_after(name):
@@ -274,10 +274,10 @@ class CleanupPlanner:
         short: Collection[str],
         may_miss: bool,
     ) -> None:
-        """Plan what changed, and the objects in `dirty`, by UID.
+        """Plan the changed objects, and the objects in `dirty`, by UID.
 
-        is_ready: whether all resources are ready; short: the collections with too few members in service;
-        may_miss: whether the caches may lack objects of the Stack.
+        is_ready: whether all resources are ready; short: the collections with too few members in service; may_miss:
+        whether the caches may lack objects of the Stack.
         """
         found = (is_ready, self._index.has_stuck, may_miss)
         if (found, short) != (self._was, self._short):
@@ -423,9 +423,9 @@ class CleanupPlanner:
         return self._policy.protects(child, present=(*self._by_resource.get(child.resource, ()), *chosen))
 
     def _is_in_service(self, child: Child) -> bool:
-        """Return whether it is a removed member that is ready while too few of the others are.
+        """Return whether the object is a removed member that is ready while too few other members are.
 
-        One that is not ready may go, so that what keeps the next from being created, for example a quota, has room.
+        A member that is not ready may be deleted, which makes room if, for example, a quota blocks the next one.
         """
         if child.resource in self._index.statuses or members.root_of(child.resource) not in self._short:
             return False

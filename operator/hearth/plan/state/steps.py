@@ -124,7 +124,7 @@ class WriteHealthMark:
 class Restart:
     """Restart of the Pods of a marked StatefulSet, which its controller does one by one, and the end of its mark.
 
-    Only the Pod template says that it is due, and one write changes both. So nothing is left to do after a crash.
+    Only the Pod template records the restart, and one write changes both, so nothing is left to do after a crash.
     """
 
     child: Child

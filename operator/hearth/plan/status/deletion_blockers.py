@@ -94,9 +94,9 @@ def shorten(text: str) -> str:
 
 
 def describe_with_cause(child: Child, reader: Reader) -> str:
-    """Describe the object, with its report on what blocks its own deletion: a nested Stack, a Namespace.
+    """Describe the object, with its own report on what blocks its deletion, for a nested Stack or a Namespace.
 
-    reader: the Stack that reads it. Another object's words are only shown to readers who may get that object.
+    reader: the Stack that reads it. Text of another object is shown only to readers who may get that object.
     """
     is_stack = names.is_stack(child.kind.group, child.kind.name)
     if not child.deleting:

@@ -451,7 +451,7 @@ def _find_due(planner: StackPlanner) -> dict[str, list[str]]:
 
 
 def _find_next(planner: StackPlanner) -> list[str]:
-    """Describe what follows the due steps: resources that wait for them, and deletions that come last."""
+    """Describe the steps after the due ones: resources that wait for them, and deletions at the end."""
     waiting = [name for name in planner.by_state[ResourceState.WAITING] if name not in planner.ready_steps]
     later = [
         str(child.ref)

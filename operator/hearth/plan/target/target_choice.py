@@ -305,9 +305,10 @@ def _find_breakpoints(before: Target | None, revision: int, context: TargetConte
 
 
 def _find_batches(before: Target | None, choice: TargetChoice) -> tuple[LastBatch, ...]:
-    """Return the batch ends that count for a new target: from an update in progress, which it may continue.
+    """Return the batch ends that count for a new target: those of an update in progress, which it may continue.
 
-    How many members were up to date then says nothing about the new target. A rollback does not wait for a pause.
+    The number of updated members from that update does not apply to the new target. A rollback does not wait for a
+    pause.
     """
     if before is None or before.is_completed or before.cause is not choice.cause:
         return ()

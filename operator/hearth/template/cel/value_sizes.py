@@ -109,7 +109,9 @@ class Large(dict[str, Any]):
 
 
 def narrow(value: Mapping[str, Any], paths: Collection[Path]) -> Mapping[str, Any]:
-    """Return only what lies under `paths`; of a missing path, the existing fields on the way. `()` is all of it."""
+    """Return the parts of a value under `paths`. For a missing path, return its existing parents. `()` is the whole
+    value.
+    """
     if () in paths:
         return value
     result: dict[str, Any] = {}

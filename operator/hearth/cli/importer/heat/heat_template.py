@@ -173,7 +173,7 @@ class TemplateConversion:
         """Resources that were added for a resource, by its name in the template."""
 
     def convert(self) -> Object:
-        """Return the template of the Stack: parameters and conditions, then resources in their forms, then what joins them."""
+        """Return the template of the Stack: parameters, conditions, resources, then resources that join others."""
         scope = self.scope
         self._convert_parameters()
         conditions = self._convert_conditions()

@@ -73,7 +73,7 @@ def on_definition(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 
 
 def decision(decide: Callable[[DefinitionState], VerbResult]) -> Callable[..., Any]:
-    """Make a command of what decides it, given the StackDefinition, which is read before and written after."""
+    """Make a command from a function that decides the write. The StackDefinition is read before and written after."""
 
     @on_definition
     @functools.wraps(decide)

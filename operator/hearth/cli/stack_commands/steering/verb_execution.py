@@ -55,7 +55,9 @@ def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 
 
 def decision(decide: Callable[..., VerbResult]) -> Callable[..., Any]:
-    """Make a verb of what decides it, given the Stack and the options of its own: the Stack is read before, and written after."""
+    """Make a verb from a function that decides the write, given the Stack and its options. The Stack is read and
+    written here.
+    """
 
     @verb
     @functools.wraps(decide)

@@ -79,7 +79,8 @@ def find_hidden(stack: StackState) -> list[str]:
 
 
 def hide_unknown(stack: StackState) -> Object:
-    """Return the object without the values in `spec.parameters` if only another object says which are sensitive.
+    """Return the object without the values in `spec.parameters` if another object declares which parameters are
+    sensitive.
 
     An instance contains no sensitive value.
     """
