@@ -34,6 +34,7 @@ class Programs:
 COMMANDS: Mapping[str, Entry] = {
     "run": Entry("hearth.cli.commands.run:run", "Run the operator."),
     "crds": Entry("hearth.cli.commands.crds:crds", "Print the CustomResourceDefinitions."),
+    "schema": Entry("hearth.cli.commands.schema:schema", "Print JSON Schemas of all kinds, for editors."),
     "demo": Entry("hearth.cli.commands.demo:demo", "Create an example Stack and show its progress live."),
     "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack."),
     "stack": Entry(
