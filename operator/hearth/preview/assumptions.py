@@ -132,10 +132,11 @@ class Assumptions:
     def apply_to(self, blueprint: Blueprint) -> Blueprint:
         """Return the blueprint under these assumptions."""
         rolling = {name: dataclasses.replace(policy, pause=0.0) for name, policy in blueprint.rolling.items()}
-        resources = {name: self._adjust(each) for name, each in blueprint.resources.items()}
+        resources = {name: self.adjust(each) for name, each in blueprint.resources.items()}
         return dataclasses.replace(blueprint, resources=resources, rolling=rolling)
 
-    def _adjust(self, resource: ResourceBlueprint) -> ResourceBlueprint:
+    def adjust(self, resource: ResourceBlueprint) -> ResourceBlueprint:
+        """Return a resource under these assumptions."""
         manifest: Evaluable = resource.manifest
         if not resource.is_constant and isinstance(manifest, ManifestTemplate):
             manifest = PartialManifest(manifest, self)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder
-from hearth.engine.ports import Evaluations
+from hearth.engine.ports import Clock, Evaluations
 from hearth.engine.services import Services, Unassisted
 from hearth.engine.work_queue import WorkQueue
 from hearth.kube.cache import stack_cache
@@ -23,6 +23,7 @@ from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
+from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.preview import copied_management_cluster
@@ -81,6 +82,16 @@ class StandingClock:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class WorldParts:
+    """The parts of a world that a test of a Stack replaces by its own."""
+
+    clock: Clock
+    assumptions: Assumptions = field(default_factory=Assumptions)
+    make_rules: Callable[..., HealthRules] = AssumedRules
+    make_cluster: Callable[..., CopiedWorkloadCluster] = CopiedWorkloadCluster
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewWorld:
     """The copy of the world, and the services on it."""
 
@@ -108,14 +119,15 @@ def make_world(
     now: float,
     workload_cluster: LiveCluster | None = None,
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
+    parts: WorldParts | None = None,
 ) -> PreviewWorld:
     """Make a world without objects.
 
     now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
-    makes the evaluator of slow expressions.
+    makes the evaluator of slow expressions; parts: None for those of a preview.
     """
-    children = workload_cluster or live
-    hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
+    children, parts = workload_cluster or live, parts or WorldParts(clock=StandingClock(now))
+    hashes, assumptions, queue = TrustedHashes(), parts.assumptions, WorkQueue()
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
     management = CopiedManagementCluster(
         live,
@@ -124,7 +136,7 @@ def make_world(
         beside=request.beside,
         accounts=request.accounts,
     )
-    cluster = CopiedWorkloadCluster(
+    cluster = parts.make_cluster(
         children, copies, assumptions.unknown, accounts=request.accounts, on_kinds=queue.on_kinds
     )
     services = Services(
@@ -132,11 +144,11 @@ def make_world(
         health_marks=copied_management_cluster.NoHealthMarks(),
         snapshots=copied_management_cluster.NoSnapshots(),
         workload_cluster=cluster,
-        clock=StandingClock(now),
+        clock=parts.clock,
         hashes=hashes,
         queue=queue,
         backoff=BackoffPolicy(jitter=lambda: 0.5),
-        health_rules=AssumedRules(assumptions.ready, schemas=cluster.kinds, evaluations=evaluations),
+        health_rules=parts.make_rules(assumptions.ready, schemas=cluster.kinds, evaluations=evaluations),
         evaluations=evaluations,
         tenancy=request.tenancy,
     )

@@ -27,6 +27,8 @@ CLUSTER_WIDE: Final = frozenset(
         "PriorityClass.scheduling.k8s.io",
         "PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io",
         "RuntimeClass.node.k8s.io",
+        "StackDefinition.hearth.dev",
+        "StackTemplate.hearth.dev",
         "StorageClass.storage.k8s.io",
         "ValidatingAdmissionPolicy.admissionregistration.k8s.io",
         "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
