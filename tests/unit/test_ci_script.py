@@ -199,7 +199,7 @@ async def test_gitlab_has_the_same_comment(pipeline: Pipeline) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert host.asked == [f"GET {GITLAB}", f"PUT {GITLAB}/11"]
-    assert host.requests[-1].headers["PRIVATE-TOKEN"] == "glpat-1"  # noqa: S105 -- played
+    assert host.requests[-1].headers["PRIVATE-TOKEN"] == "glpat-1"
 
 
 async def test_a_token_without_permission_is_explained(pipeline: Pipeline) -> None:

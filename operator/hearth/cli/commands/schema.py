@@ -74,9 +74,12 @@ def schema(
 def list_own() -> Iterator[KindSchema]:
     """Yield the schemas of Hearth's own kinds."""
     # The models take long to import, which no help needs.
+    from hearth.cli.stack_views.stack_tests.stack_test_models import StackTest
     from hearth.model.api import crd
 
     yield from map(editor_schemas.read_definition, crd.make_crds())
+    tests = crd.make_root_schema(StackTest)
+    yield editor_schemas.make_schema(tests, group=names.GROUP, version=names.VERSION, kind=StackTest.__name__)
 
 
 def read_definitions(files: Sequence[str]) -> list[KindSchema]:

@@ -1,0 +1,125 @@
+"""`kubectl stack test`: runs tests of Stacks in files, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import yaml
+
+from hearth.cli import text_files
+from hearth.cli.command_classes import example_command
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_views import safe_text
+from hearth.model import errors
+from hearth.template.text import kubectl_yaml
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_views.stack_tests.stack_test_models import TestFile
+    from hearth.cli.stack_views.stack_tests.stack_test_report import CaseResult
+
+PASSED: Final = 0
+FAILED: Final = 1
+BROKEN: Final = 2
+"""Exit code: a file cannot be read, or is no test."""
+
+
+@example_command(
+    "kubectl stack test shop.stacktest.yaml",
+    "kubectl stack test stacks/",
+    "kubectl stack test stacks/ --junit results.xml",
+    "kubectl stack test shop.stacktest.yaml --only 'rolls back'",
+    name="test",
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write the results to this file, as JUnit XML.",
+)
+@click.option("--only", metavar="TEXT", help="Run only the tests with this text in their name.")
+def test(files: tuple[str, ...], junit: Path | None, only: str | None) -> None:
+    """Run the tests in *.stacktest.yaml files. FILE is a file, or a folder, which is searched recursively.
+
+    Each test runs the operator's engine in an empty, simulated cluster: it sets parameters, plays statuses and failed
+    writes, and compares objects, their order, the phase and the outputs. No cluster is needed.
+
+    Exit code 0: all tests passed; 1: a test failed; 2: wrong usage, or a file cannot be read.
+    """
+    # They import the engine and the models, which no help needs.
+    from hearth.cli.stack_access import stack_previews
+    from hearth.cli.stack_views.stack_tests import stack_test_report
+    from hearth.cli.stack_views.stack_tests.stack_test_models import InvalidTest
+
+    stack_previews.silence_engine()
+    try:
+        results = asyncio.run(run_all(read_tests(files), only=only))
+        if not results:
+            raise click.UsageError(f"no test has {only!r} in its name" if only else "the files contain no test")
+        if junit is not None:
+            write_junit(junit, stack_test_report.write_junit(results))
+    except (InvalidTest, errors.HearthError) as error:
+        cluster_options.complain(f"error: {error}")
+        raise SystemExit(BROKEN) from error
+    except click.ClickException as error:
+        error.show()
+        raise SystemExit(BROKEN) from error
+    text_output.write_lines(stack_test_report.list_lines(results))
+    click.echo(stack_test_report.summarize(results))
+    raise SystemExit(PASSED if all(each.is_passed for each in results) else FAILED)
+
+
+def read_tests(named: Sequence[str]) -> list[TestFile]:
+    """Return the tests in files and folders. Raises InvalidTest with the mistakes of all files."""
+    from hearth.cli.stack_views.stack_tests import stack_test_models
+    from hearth.cli.stack_views.stack_tests.stack_test_models import InvalidTest
+
+    found, mistakes = [], []
+    for file in [file for each in named for file in find_files(each)]:
+        try:
+            documents = kubectl_yaml.parse_documents(text_files.read(file))
+            found += [stack_test_models.parse(text_files.quote(file), each.value) for each in documents]
+        except yaml.YAMLError as error:
+            mistakes.append(f"{text_files.quote(file)} is not valid YAML: {kubectl_yaml.describe(error)}")
+        except InvalidTest as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise InvalidTest("\n".join(mistakes))
+    return found
+
+
+def find_files(named: str) -> list[str]:
+    """Return the files with tests that an argument names. Ends the program if a folder has none."""
+    from hearth.cli.stack_views.stack_tests.stack_test_models import SUFFIX
+
+    if not Path(named).is_dir():
+        return [named]
+    found = [each for each in text_files.find(named) if each.endswith(SUFFIX)]
+    if not found:
+        raise click.ClickException(f"there is no *{SUFFIX} file in folder {text_files.quote(named)}")
+    return found
+
+
+async def run_all(files: Sequence[TestFile], *, only: str | None) -> list[CaseResult]:
+    """Return the results of all tests. only: a text in the name of each. Raises InvalidTest."""
+    from hearth.cli.stack_access import stack_trials
+
+    return [
+        await stack_trials.run_case(file, case)
+        for file in files
+        for case in file.stack_test.tests
+        if only is None or only in case.name
+    ]
+
+
+def write_junit(file: Path, content: str) -> None:
+    """Write a report. Ends the program if that is not possible."""
+    try:
+        file.write_text(content, encoding="utf-8")
+    except OSError as error:
+        message = f"cannot write {file}: {error.strerror}; pass another file with --junit"
+        raise click.ClickException(safe_text.clean(message)) from error
