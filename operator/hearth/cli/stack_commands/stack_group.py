@@ -70,6 +70,9 @@ COMMANDS: Mapping[str, Entry] = {
     "export": entry(FILES, "files.export_command:export", "Print the objects of a Stack as plain manifests."),
     "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack.", section=FILES),
     "render": entry(FILES, "files.file_commands:render", "Render the manifests of Stacks in files."),
+    "backstage": entry(
+        FILES, "files.backstage_command:backstage", "Write a Backstage software template from a StackDefinition."
+    ),
     "test": entry(FILES, "files.stack_test_command:test", "Run tests of Stacks in files, without a cluster."),
 }
 

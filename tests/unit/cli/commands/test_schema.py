@@ -179,7 +179,9 @@ def test_a_folder_has_a_file_per_kind_in_the_layout_of_kubeconform(tmp_path: Pat
     assert (done.exit_code, done.output) == (0, "")
     own = [f"hearth.dev/{each['spec']['names']['kind'].lower()}_v1alpha1.json" for each in crd.make_crds()]
     found = sorted(str(file.relative_to(folder)) for file in folder.rglob("*.json"))
-    assert found == sorted(["all.json", *own, "platform-team.example/webapp_v1.json"])
+    assert found == sorted(
+        ["all.json", *own, "hearth.dev/stacktest_v1alpha1.json", "platform-team.example/webapp_v1.json"]
+    )
     kinds = FolderKinds(folder)
     app = kinds.find("platform-team.example/v1", "WebApp")
     assert app is not None
