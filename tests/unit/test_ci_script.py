@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ cat "$PLAYED/$1.out" 2>/dev/null
 cat "$PLAYED/$1.err" >&2 2>/dev/null
 exit "$(cat "$PLAYED/$1.code" 2>/dev/null || echo 0)"
 """
+PATH = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 MARK = "<!-- hearth: stacks -->"
 GITHUB = "/repos/acme/shop/issues"
 GITLAB = "/projects/7/merge_requests/3/notes"
@@ -44,7 +46,7 @@ class Pipeline:
         command = folder / "kubectl-stack"
         command.write_text(COMMAND)
         command.chmod(0o755)
-        self.environment = {"PATH": "/usr/bin:/bin", "PLAYED": str(self.played), "HEARTH_COMMAND": f"{command}"}
+        self.environment = {"PATH": PATH, "PLAYED": str(self.played), "HEARTH_COMMAND": f"{command}"}
 
     def play(self, command: str, *, output: str = "", errors: str = "", code: int = 0) -> None:
         """Let a subcommand of `kubectl stack` answer so."""
