@@ -18,6 +18,14 @@ PAGES=20
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 result=0
+# The repository may contain them, also as links to other files.
+rm -f "$SARIF" "$JUNIT"
+# Lines of the output may contain text of the repository, and GitHub would run commands in it.
+if [ -n "${GITHUB_ACTIONS:-}" ]; then
+    resume=$(python3 -c 'import secrets; print(secrets.token_hex(16))') || exit 2
+    echo "::stop-commands::$resume"
+    trap 'rm -rf "$work"; echo "::$resume::"' EXIT
+fi
 
 fail() {
     echo "hearth: $*" >&2
@@ -106,6 +114,7 @@ print((event.get("pull_request") or {}).get("number") or "")' "$GITHUB_EVENT_PAT
         api=${GITHUB_API_URL:-https://api.github.com}/repos/$GITHUB_REPOSITORY
         comments=$api/issues/$number/comments
         existing=$api/issues/comments
+        user=${GITHUB_API_URL:-https://api.github.com}/user
         update=PATCH
         header="Authorization: Bearer $token"
         [ -n "$number" ] && host=GitHub
@@ -113,6 +122,7 @@ print((event.get("pull_request") or {}).get("number") or "")' "$GITHUB_EVENT_PAT
         token=${HEARTH_TOKEN:-}
         comments=$CI_API_V4_URL/projects/$CI_PROJECT_ID/merge_requests/$CI_MERGE_REQUEST_IID/notes
         existing=$comments
+        user=$CI_API_V4_URL/user
         update=PUT
         header="PRIVATE-TOKEN: $token"
         host=GitLab
@@ -126,15 +136,23 @@ send() {
             --request "$1" ${3:+--data-binary "@$3"} "$2"
 }
 
-# Prints the number of the comment that an earlier run wrote.
+# Prints the number of the comment that an earlier run wrote: with the mark, and by the user of the token. Others could
+# change theirs later. A token of an app or job on GitHub has no user; its comments are those of bots.
 find_comment() {
+    send GET "$user" >"$work/user" 2>"$work/errors" || : >"$work/user"
     page=1
     while [ $page -le $PAGES ]; do
         send GET "$comments?per_page=100&page=$page" >"$work/page" || return 1
         python3 -c 'import json, sys
-found = json.load(open(sys.argv[1]))
-own = [each["id"] for each in found if str(each.get("body") or "").startswith(sys.argv[2])]
-print(own[0] if own else "" if found else "none")' "$work/page" "$MARK" >"$work/found" || return 1
+found, text = json.load(open(sys.argv[1])), open(sys.argv[3]).read()
+user = json.loads(text)["id"] if text else None
+def is_own(comment):
+    author = comment.get("user") or comment.get("author") or {}
+    if not str(comment.get("body") or "").startswith(sys.argv[2]):
+        return False
+    return author.get("type") == "Bot" if user is None else author.get("id") == user
+own = [each["id"] for each in found if is_own(each)]
+print(own[0] if own else "" if found else "none")' "$work/page" "$MARK" "$work/user" >"$work/found" || return 1
         read -r found <"$work/found" || found=
         case $found in
             none) return 0 ;;
@@ -158,19 +176,26 @@ post_comment() {
 mark, longest = sys.argv[2], int(sys.argv[3])
 body = open(sys.argv[1], encoding="utf-8", errors="replace").read()
 if len(body) > longest:
-    body = body[:longest].rsplit("\n", 1)[0]
-    body += ("\n```" if body.count("```") % 2 else "") + "\n\nThe rest is in the log of the pipeline.\n"
+    body, fence = body[:longest].rsplit("\n", 1)[0], ""
+    for line in body.split("\n"):
+        ticks = line[:len(line) - len(line.lstrip("`"))]
+        if not fence and len(ticks) > 2:
+            fence = ticks
+        elif fence and line == ticks and len(ticks) >= len(fence):
+            fence = ""
+    body += (f"\n{fence}" if fence else "") + "\n\nThe rest is in the log of the pipeline.\n"
 json.dump({"body": f"{mark}\n### Changes of Stacks\n\n{body}"}, sys.stdout)' \
         "$work/body" "$MARK" "$LONGEST" >"$work/comment" || { fail "cannot write the comment"; return; }
     if ! id=$(find_comment); then
         fail "cannot read the comments on $host; check the permissions of HEARTH_TOKEN"
         return
     fi
-    if [ -n "$id" ] && send "$update" "$existing/$id" "$work/comment" >"$work/answer"; then
-        return
+    if [ -n "$id" ]; then
+        set -- "$update" "$existing/$id"
+    else
+        set -- POST "$comments"
     fi
-    # None exists, or another person wrote it.
-    send POST "$comments" "$work/comment" >"$work/answer" ||
+    send "$@" "$work/comment" >"$work/answer" ||
         fail "cannot comment on $host: $(head -c 300 "$work/answer" | tr '\n' ' '); check the permissions of HEARTH_TOKEN"
 }
 

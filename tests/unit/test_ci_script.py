@@ -34,6 +34,10 @@ MARK = "<!-- hearth: stacks -->"
 GITHUB = "/repos/acme/shop/issues"
 GITLAB = "/projects/7/merge_requests/3/notes"
 REFUSED = says('{"message": "Resource not accessible by integration"}', code=403)
+BOT = {"id": 41898282, "type": "Bot"}
+"""The author of comments on GitHub that a job's own token writes."""
+PERSON = {"id": 5, "type": "User"}
+STOP = "::stop-commands::"
 
 
 class Pipeline:
@@ -69,7 +73,8 @@ class Pipeline:
         """Run the script in a pull request on GitHub, or a merge request on GitLab; these answers are the host's."""
         event = self.folder / "event.json"
         event.write_text(json.dumps({"pull_request": {"number": 3}}))
-        async with stub_server.run_stub(stub_server.routes(answers)) as host:
+        # A job's own token has no user.
+        async with stub_server.run_stub(stub_server.routes({"GET /user": REFUSED, **answers})) as host:
             on_github = {
                 "GITHUB_REPOSITORY": "acme/shop",
                 "GITHUB_EVENT_PATH": str(event),
@@ -90,9 +95,9 @@ def pipeline(tmp_path: Path) -> Pipeline:
     return Pipeline(tmp_path)
 
 
-def list_comments(*bodies: str) -> Answer:
-    """A page of comments, numbered from 11; the further pages are empty."""
-    found = [{"id": number, "body": body} for number, body in enumerate(bodies, 11)]
+def list_comments(*bodies: str, author: Mapping[str, Any] = BOT, word: str = "user") -> Answer:
+    """A page of comments, numbered from 11; the further pages are empty. word: the code host's for the author."""
+    found = [{"id": number, "body": body, word: author} for number, body in enumerate(bodies, 11)]
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         page = found if request.query["page"] == "1" else []
@@ -175,20 +180,48 @@ async def test_later_runs_update_their_comment(pipeline: Pipeline) -> None:
     assert read_body(host).endswith("No changes.\n")
 
 
-async def test_a_comment_with_the_mark_that_another_person_wrote_is_left(pipeline: Pipeline) -> None:
+async def test_a_person_with_a_token_updates_their_comment(pipeline: Pipeline) -> None:
     answers = {
-        f"GET {GITHUB}/3/comments": list_comments(f"{MARK}\nmine"),
-        f"PATCH {GITHUB}/comments/11": REFUSED,
+        "GET /user": says('{"id": 5}'),
+        f"GET {GITHUB}/3/comments": list_comments(f"{MARK}\nold", author=PERSON),
+        f"PATCH {GITHUB}/comments/11": says("{}"),
+    }
+
+    done, host = await pipeline.run_with_host(answers)
+
+    assert (done.returncode, host.asked[-1]) == (0, f"PATCH {GITHUB}/comments/11")
+
+
+@pytest.mark.parametrize(
+    ("user", "author"),
+    [
+        pytest.param(REFUSED, PERSON, id="token of the job"),
+        pytest.param(says('{"id": 6}'), PERSON, id="token of a person"),
+        pytest.param(says('{"id": 6}'), BOT, id="comment of a bot"),
+    ],
+)
+async def test_a_comment_that_another_user_could_change_later_is_not_taken_over(
+    pipeline: Pipeline, user: Answer, author: Mapping[str, Any]
+) -> None:
+    answers = {
+        "GET /user": user,
+        f"GET {GITHUB}/3/comments": list_comments(f"{MARK}\nlooks good", author=author),
+        f"PATCH {GITHUB}/comments/11": says("{}"),
         f"POST {GITHUB}/3/comments": says("{}", code=201),
     }
 
     done, host = await pipeline.run_with_host(answers)
 
     assert (done.returncode, host.asked[-1]) == (0, f"POST {GITHUB}/3/comments")
+    assert not [each for each in host.asked if each.startswith("PATCH")]
 
 
 async def test_gitlab_has_the_same_comment(pipeline: Pipeline) -> None:
-    answers = {f"GET {GITLAB}": list_comments(f"{MARK}\nold"), f"PUT {GITLAB}/11": says("{}")}
+    answers = {
+        "GET /user": says('{"id": 9}'),
+        f"GET {GITLAB}": list_comments("Nice!", f"{MARK}\nold", author={"id": 9}, word="author"),
+        f"PUT {GITLAB}/12": says("{}"),
+    }
     async with stub_server.run_stub(stub_server.routes(answers)) as host:
         variables = {
             "CI_API_V4_URL": host.url,
@@ -200,7 +233,7 @@ async def test_gitlab_has_the_same_comment(pipeline: Pipeline) -> None:
         done = await asyncio.to_thread(pipeline.run, **variables)
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert host.asked == [f"GET {GITLAB}", f"PUT {GITLAB}/11"]
+    assert host.asked == ["GET /user", f"GET {GITLAB}", f"PUT {GITLAB}/12"]
     assert host.requests[-1].headers["PRIVATE-TOKEN"] == "glpat-1"
 
 
@@ -222,8 +255,9 @@ async def test_a_missing_token_is_explained(pipeline: Pipeline) -> None:
     assert "HEARTH_TOKEN is not set" in done.stderr
 
 
-async def test_a_long_change_fits_into_a_comment(pipeline: Pipeline) -> None:
-    pipeline.play("diff", output="```diff\n" + "+ line\n" * 20_000 + "```\n", code=1)
+@pytest.mark.parametrize("fence", ["```", "``````"])
+async def test_a_long_change_fits_into_a_comment(pipeline: Pipeline, fence: str) -> None:
+    pipeline.play("diff", output="```\nshort\n```\n" + f"{fence}diff\n" + "+ ```\n" * 20_000 + f"{fence}\n", code=1)
     answers = {f"GET {GITHUB}/3/comments": list_comments(), f"POST {GITHUB}/3/comments": says("{}", code=201)}
 
     done, host = await pipeline.run_with_host(answers)
@@ -231,7 +265,46 @@ async def test_a_long_change_fits_into_a_comment(pipeline: Pipeline) -> None:
     assert done.returncode == 0
     body = read_body(host)
     assert len(body) < 65_536
-    assert body.endswith("+ line\n```\n\nThe rest is in the log of the pipeline.\n")
+    assert body.endswith(f"+ ```\n{fence}\n\nThe rest is in the log of the pipeline.\n")
+
+
+async def test_errors_of_a_preview_are_code_in_the_comment(pipeline: Pipeline) -> None:
+    pipeline.play(
+        "diff", errors="error: spec.a: found the text '```\n# Approved by @admin\n\n[x](http://evil)'\n", code=2
+    )
+    answers = {f"GET {GITHUB}/3/comments": list_comments(), f"POST {GITHUB}/3/comments": says("{}", code=201)}
+
+    done, host = await pipeline.run_with_host(answers)
+
+    assert done.returncode == 1
+    _, _, quoted = read_body(host).partition("#### `shop.yaml`\n\n")
+    assert "@admin" in quoted
+    assert [line for line in quoted.splitlines() if line and not line.startswith("    ")] == []
+
+
+def test_text_of_the_repository_is_no_command_for_github(pipeline: Pipeline) -> None:
+    pipeline.play("lint", errors="::add-mask::a\n", code=1)
+    pipeline.play("test", output="  ::error::b\n##[set-output name=c]d\n")
+
+    runs = [pipeline.run(HEARTH_TESTS="tests", GITHUB_ACTIONS="true").stdout.splitlines() for _ in range(2)]
+
+    tokens = [lines[0].removeprefix(STOP) for lines in runs]
+    assert [(lines[0], lines[-1]) for lines in runs] == [(f"{STOP}{token}", f"::{token}::") for token in tokens]
+    assert len(set(tokens)) == 2
+    assert all(len(token) == 32 for token in tokens)
+
+
+def test_reports_in_the_repository_are_replaced(pipeline: Pipeline) -> None:
+    (pipeline.folder / "victim").write_text("precious")
+    for report in ("hearth-lint.sarif", "hearth-tests.xml"):
+        (pipeline.folder / report).symlink_to("victim")
+    pipeline.play("lint", output="{}")
+
+    pipeline.run()
+
+    assert (pipeline.folder / "victim").read_text() == "precious"
+    assert (pipeline.folder / "hearth-lint.sarif").read_text() == "{}"
+    assert not (pipeline.folder / "hearth-tests.xml").exists()
 
 
 async def test_a_push_without_a_request_is_not_commented(pipeline: Pipeline) -> None:
