@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 ANY: Final = "all.json"
 """The file with the schema of all kinds."""
+API_NAME: Final = re.compile(r"[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?")
+"""A group, version or kind."""
 
 
 @example_command(
@@ -115,7 +118,9 @@ async def get_definitions(session: Session) -> list[KindSchema]:
     found: list[KindSchema] = []
     for definition in await session.list(STACK_DEFINITION):
         kind = find_kind(definition)
-        published = await get_published(session, kind)
+        # The names become paths of files, and a cluster may be hostile.
+        is_valid = all(map(API_NAME.fullmatch, kind.values()))
+        published = await get_published(session, kind) if is_valid else None
         if published is None:
             name = object_fields.text(definition, "metadata", "name")
             message = "the cluster does not publish the schema of its kind; its Ready condition says why"

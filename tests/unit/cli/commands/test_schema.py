@@ -193,6 +193,7 @@ def test_a_kind_of_a_definition_has_the_rules_of_its_parameters(definitions: Pat
     app = jsonschema.Draft7Validator(printed)
 
     assert app.is_valid(APP)
+    assert not app.is_valid({word: value for word, value in APP.items() if word != "spec"})
     assert printed["properties"]["spec"]["properties"]["title"]["description"] == "What visitors read first."
     wrong = {**APP, "spec": {"size": 0, "titel": "Hello"}}
     assert sorted(error.message for error in app.iter_errors(wrong)) == [
@@ -268,16 +269,18 @@ def test_a_file_without_definitions_is_named(tmp_path: Path) -> None:
     assert f"there is no StackDefinition in {file}" in done.output
 
 
-async def run_with_cluster(folder: Path, *, published: Any) -> click.testing.Result:
+async def run_with_cluster(
+    folder: Path, *arguments: str, published: Any, definition: Any = DEFINITION
+) -> click.testing.Result:
     """Run with --cluster, where one StackDefinition exists. published: the document with the schema of its kind."""
-    listed = {"items": [DEFINITION], "metadata": {}}
+    listed = {"items": [definition], "metadata": {}}
     answers = {DEFINITIONS: says(orjson.dumps(listed))}
     if published is not None:
         answers[PUBLISHED] = says(orjson.dumps(published))
     async with stub_server.run_stub(stub_server.routes(answers)) as server:
         kubeconfig = folder / "config"
         kubeconfig.write_text(KUBECONFIG.format(url=server.url))
-        return await asyncio.to_thread(run, "--cluster", "--kubeconfig", str(kubeconfig))
+        return await asyncio.to_thread(run, "--cluster", "--kubeconfig", str(kubeconfig), *arguments)
 
 
 async def test_the_kinds_of_a_cluster_are_those_that_it_publishes(tmp_path: Path) -> None:
@@ -309,3 +312,22 @@ async def test_a_kind_that_the_cluster_does_not_serve_is_a_warning(tmp_path: Pat
     assert done.exit_code == 0
     assert "warning: stackdefinition/webapps.platform-team.example: the cluster does not publish" in done.stderr
     assert "platform-team" not in done.stdout
+
+
+async def test_a_hostile_cluster_cannot_choose_where_files_are_written(tmp_path: Path) -> None:
+    kind = {"group": "platform-team.example", "version": "v1", "kind": "../../WebApp"}
+    hostile = {"metadata": DEFINITION["metadata"], "spec": DEFINITION["spec"] | {"names": {"kind": kind["kind"]}}}
+    app = {"type": "object", "properties": {"spec": {}}, "x-kubernetes-group-version-kind": [kind]}
+    folder = tmp_path / "a" / "schemas"
+
+    done = await run_with_cluster(
+        tmp_path,
+        "--directory",
+        str(folder),
+        published={"components": {"schemas": {"app": app}}},
+        definition=hostile,
+    )
+
+    assert done.exit_code == 0
+    assert "warning: stackdefinition/webapps.platform-team.example: " in done.stderr
+    assert sorted(each.name for each in folder.iterdir()) == ["all.json", "hearth.dev"]
