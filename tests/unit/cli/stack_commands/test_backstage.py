@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import json
 import re
 from pathlib import Path
@@ -9,11 +11,14 @@ from typing import Any
 
 import click.testing
 import jsonschema
+import orjson
 import pytest
 import yaml
 
 from hearth.cli.commands import schema
 from hearth.cli.stack_commands import stack_group
+from support.real.servers import stub_server
+from support.real.servers.stub_server import says
 
 DEFINITION: dict[str, Any] = {
     "apiVersion": "hearth.dev/v1alpha1",
@@ -27,7 +32,7 @@ DEFINITION: dict[str, Any] = {
             "parameters": {
                 "title": {"type": "string", "description": "What visitors read first."},
                 "maxReplicas": {"type": "integer", "default": 2, "minimum": 1, "maximum": 9},
-                "zone": {"type": ["string", "null"], "default": None},
+                "zone": {"type": ["string", "null"], "default": None, "enum": ["eu", None]},
                 "password": {"type": "string", "sensitive": True},
             },
             "resources": {
@@ -36,6 +41,14 @@ DEFINITION: dict[str, Any] = {
         },
     },
 }
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: here
+contexts: [{{name: here, context: {{cluster: here, user: admin}}}}]
+clusters: [{{name: here, cluster: {{server: "{url}"}}}}]
+users: [{{name: admin, user: {{token: some-token}}}}]
+"""
 VALUE = re.compile(r"\$\{\{ values\.(\w+) \| dump \}\}")
 
 
@@ -82,7 +95,8 @@ def test_the_form_has_the_parameters_with_their_rules(folder: Path) -> None:
         "minimum": 1,
         "maximum": 9,
     }
-    assert spec["properties"]["zone"]["type"] == "string"
+    zone = spec["properties"]["zone"]
+    assert (zone["type"], zone["enum"]) == ("string", ["eu"])
     assert list(spec["properties"]["password"]["properties"]) == ["secretKeyRef"]
     assert "stack" not in spec["properties"]
 
@@ -146,3 +160,79 @@ def test_either_a_name_or_a_file_is_needed(arguments: tuple[str, ...], tmp_path:
 
     assert done.exit_code == 2
     assert "specify DEFINITION, or a file with -f FILE" in done.output
+
+
+@pytest.mark.parametrize("spec", [
+    pytest.param({"names": {"kind": "WebApp", "plural": "../../webapps"}}, id="plural"),
+    pytest.param({"names": {"kind": "${{ secrets.TOKEN }}", "plural": "webapps"}}, id="kind"),
+    pytest.param({"group": "platform.example\nspec: {}"}, id="group"),
+    pytest.param({"versions": [{"name": "v1\nspec: {}"}]}, id="version"),
+])  # fmt: skip
+def test_a_name_that_would_change_a_file_is_refused(tmp_path: Path, spec: dict[str, Any]) -> None:
+    done = invoke("-f", str(write_definition(tmp_path, **spec)), "--directory", str(tmp_path / "out"))
+
+    assert done.exit_code == 1
+    assert "should match pattern" in done.output
+    assert [each.name for each in tmp_path.iterdir()] == ["webapps.yaml"]
+
+
+def test_texts_of_a_definition_only_reach_the_form(tmp_path: Path) -> None:
+    secret = "${{ secrets.TOKEN }}"
+    title = {"type": "string", "description": secret, "default": secret, "enum": [secret], "pattern": "secrets"}
+    template = {"parameters": {"title": title}, "resources": DEFINITION["spec"]["template"]["resources"]}
+
+    done = invoke("-f", str(write_definition(tmp_path, template=template)), "--directory", str(tmp_path / "out"))
+
+    assert done.exit_code == 0, done.output
+    found = read_template(tmp_path / "out")
+    form = found["spec"].pop("parameters")[1]["properties"]["spec"]["properties"]["title"]
+    assert form["enum"] == [secret]
+    (skeleton,) = (tmp_path / "out" / "skeleton").iterdir()
+    assert "secrets" not in json.dumps(found) + skeleton.read_text()
+
+
+def test_a_file_without_a_definition_is_named(tmp_path: Path) -> None:
+    (tmp_path / "stack.yaml").write_text("apiVersion: hearth.dev/v1alpha1\nkind: Stack\nmetadata: {name: shop}\n")
+
+    done = invoke("-f", str(tmp_path / "stack.yaml"), "--directory", str(tmp_path / "out"))
+
+    assert done.exit_code == 1
+    assert "there is no StackDefinition in " in done.output
+
+
+async def invoke_with_cluster(folder: Path, named: str) -> click.testing.Result:
+    """Run for one of two StackDefinitions of a cluster, which have the same singular."""
+    other = copy.deepcopy(DEFINITION)
+    other["metadata"]["name"] = "sites.platform.example"
+    other["spec"]["names"] = {"kind": "Site", "plural": "sites", "singular": "page"}
+    first = copy.deepcopy(DEFINITION)
+    first["spec"]["names"]["singular"] = "page"
+    listed = says(orjson.dumps({"items": [first, other], "metadata": {}}))
+    routes = stub_server.routes({"GET /apis/hearth.dev/v1alpha1/stackdefinitions": listed})
+    async with stub_server.run_stub(routes) as server:
+        (folder / "config").write_text(KUBECONFIG.format(url=server.url))
+        arguments = (named, "--directory", str(folder / "out"), "--kubeconfig", str(folder / "config"))
+        return await asyncio.to_thread(invoke, *arguments)
+
+
+@pytest.mark.parametrize("named", ["webapps.platform.example", "WebApp", "webapps"])
+async def test_a_definition_of_the_cluster_is_found_by_each_of_its_names(tmp_path: Path, named: str) -> None:
+    done = await invoke_with_cluster(tmp_path, named)
+
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert read_template(tmp_path / "out")["metadata"]["name"] == "create-webapp"
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("webap", "there is no StackDefinition 'webap'; did you mean 'webapp'?; use one of these names: "),
+        ("page", "2 StackDefinitions match 'page'; use one of these names: webapps.platform.example and sites."),
+    ],
+)
+async def test_an_unclear_name_is_explained(tmp_path: Path, named: str, message: str) -> None:
+    done = await invoke_with_cluster(tmp_path, named)
+
+    assert done.exit_code == 1
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()

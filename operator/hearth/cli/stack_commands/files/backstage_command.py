@@ -46,7 +46,7 @@ TEMPLATE_FILE: Final = "template.yaml"
 @click.option("--owner", default="platform", show_default=True, help="Owner of the template in the Backstage catalog.")
 @click.option(
     "--publish",
-    type=click.Choice(HOSTS),
+    type=click.Choice(HOSTS, case_sensitive=False),
     default=HOSTS[0],
     show_default=True,
     help="Code host where the template opens a pull or merge request.",
@@ -120,7 +120,7 @@ async def get_definition(session: Session, named: str) -> StackFile:
     found = [each for each in known if named.lower() in list_names(each)]
     if len(found) != 1:
         every = [object_fields.text(each, "metadata", "name") for each in (found or known)]
-        hint = "" if found else error_hints.did_you_mean(named, every)
+        hint = "" if found else error_hints.did_you_mean(named, [word for each in known for word in list_names(each)])
         problem = f"{len(found)} StackDefinitions match" if found else "there is no StackDefinition"
         listed = error_hints.list_words(every) or "none"
         raise Failure(f"{problem} {error_hints.quote(named)}{hint}; use one of these names: {listed}")

@@ -175,7 +175,8 @@ def read_stacks(files: Sequence[str], *, kinds: Collection[str]) -> list[StackFi
     """Return the objects of these kinds in the files. Ends the program if a file cannot be read, or has none."""
     stacks = stack_files.find_stacks(parse_texts(read_texts(files)), kinds=kinds)
     if not stacks:
-        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
+        wanted = next(iter(kinds)) if len(kinds) == 1 else names.STACK
+        raise click.ClickException(safe_text.clean(f"there is no {wanted} in {', '.join(files)}"))
     return stacks
 
 
