@@ -18,24 +18,41 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 """The first bytes of every gzip file."""
 
 
-def find(named: str) -> list[str]:
-    """Return the files that an argument names: itself, or the manifests in a folder and its folders, by path.
+def find(named: str, ends: tuple[str, ...] = MANIFESTS) -> list[str]:
+    """Return the files that an argument names: itself, or those in a folder and its folders with these ends, by path.
 
-    Hidden ones are left out.
+    Hidden ones are left out. Ends the program if a folder has none, or a link in it leads elsewhere.
     """
     folder = Path(named)
     if named == STANDARD_INPUT or not folder.is_dir():
         return [named]
     found = sorted(
-        str(each)
+        each
         for each in folder.rglob("*")
-        if each.suffix in MANIFESTS
+        if each.name.endswith(ends)
         and each.is_file()
         and not any(part.startswith(".") for part in each.relative_to(folder).parts)
     )
     if not found:
-        raise click.ClickException(f"there is no {', '.join(MANIFESTS)} file in folder {quote(named)}")
-    return found
+        raise click.ClickException(f"there is no {', '.join(ends)} file in folder {quote(named)}")
+    for each in found:
+        if each.is_symlink():
+            check_inside(each, folder)
+    return [str(each) for each in found]
+
+
+def check_inside(file: Path, folder: Path) -> None:
+    """End the program if a file, with links followed, is neither in this folder nor in the current one.
+
+    The author of a repository must not choose what a pipeline reads on its machine.
+    """
+    found = file.resolve()
+    if not any(found.is_relative_to(each.resolve()) for each in (folder, Path.cwd())):
+        message = (
+            f"cannot read {quote(str(file))}: it is outside of the current folder and of {quote(str(folder))}; "
+            "run the command in a folder that contains both"
+        )
+        raise click.ClickException(message)
 
 
 def read(file: str) -> str:

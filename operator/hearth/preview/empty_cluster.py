@@ -6,7 +6,7 @@ It accepts every manifest: no schema, no default, no admission plugin. Must not 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from hearth.model import object_fields
@@ -23,15 +23,12 @@ CONFLICT: Final = 409
 class EmptyCluster:
     """The protocol `LiveCluster`. Every kind counts as served, and every user has all permissions."""
 
-    def __init__(self, kinds: Kinds, objects: Iterable[Mapping[str, object]], *, namespace: str) -> None:
-        """objects: what the cluster has; namespace: of those that set none."""
+    def __init__(self, kinds: Kinds) -> None:
         self._kinds = kinds
         self._objects: dict[Place, Object] = {}
-        for each in objects:
-            self.add(each, namespace=namespace)
 
     def add(self, raw: Mapping[str, object], *, namespace: str) -> None:
-        """Add an object of a file, unless it has no kind or name."""
+        """Add an object of a file, unless it has no kind or name. namespace: if it sets none."""
         kind = self._kinds.find(object_fields.text(raw, "apiVersion"), object_fields.text(raw, "kind"))
         name = object_fields.text(raw, "metadata", "name")
         if kind is None or not name:

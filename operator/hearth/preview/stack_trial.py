@@ -15,7 +15,6 @@ from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import object_fields, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import Mistake
-from hearth.model.text import redaction
 from hearth.plan.target.target import Target, TargetCause
 from hearth.preview import object_copies, played_world, preview_world
 from hearth.preview.live_cluster import LiveCluster
@@ -42,8 +41,8 @@ class TrialResult:
     """Why the definition is rejected; "" if it is accepted."""
     mistakes: Sequence[Mistake] = ()
     is_endless: bool = False
-    redact: Callable[[Any], Any] = lambda value: value
-    """Removes sensitive values from a value or text."""
+    hidden: frozenset[str] = frozenset()
+    """Sensitive values, which no text may show."""
 
     @property
     def phase(self) -> str:
@@ -180,7 +179,7 @@ class StackTrial(PreviewRun):
             rejection=rejection.message if rejection is not None else "",
             mistakes=tuple(builder.mistakes) if rejection is not None else (),
             is_endless=self.is_endless,
-            redact=functools.partial(redaction.redact_within, hidden=frozenset(builder.sensitive_texts)),
+            hidden=frozenset(builder.sensitive_texts),
         )
 
 

@@ -79,6 +79,7 @@ TRIED = {
     ("cli.page.server", "kubectl stack ui"): NO_ADVICE,
     ("cli.stack_commands.files.file_commands", "kubectl stack lint"): NO_ADVICE,
     ("cli.stack_commands.files.file_commands", "kubectl stack render"): NO_ADVICE,
+    ("cli.stack_views.stack_tests.stack_test_report", "kubectl stack test"): NO_ADVICE,
     ("template.schema.literal_validator", "kubectl explain"): NO_ADVICE,
 }
 """By module and command, the test that runs it where it is printed."""

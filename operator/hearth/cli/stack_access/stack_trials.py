@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
 
 from hearth import supervision
@@ -32,7 +34,7 @@ from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import errors, instance_fields, names, object_fields, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode, Tenancy
-from hearth.model.text import times
+from hearth.model.text import redaction, times
 from hearth.preview import object_copies
 from hearth.preview.empty_cluster import EmptyCluster
 from hearth.preview.played_world import PlayedFault, PlayedHealth, PlayedObject, Script
@@ -76,17 +78,26 @@ class CaseRun:
         self._metadata = object_fields.mapping(case.metadata)
         self._namespace = object_fields.text(self._metadata, "namespace") or stack_files.DEFAULT_NAMESPACE
         self._kinds = FolderKinds(None)
-        objects = [stack_files.encode_secret(each) for each in case.objects or ()]
-        self._cluster = EmptyCluster(self._kinds, objects, namespace=self._namespace)
+        self._cluster = EmptyCluster(self._kinds)
         self._pools: list[Pool] = []
         self._trial: StackTrial | None = None
         self._files: Sequence[str] | None = file.stack_test.files
         self._parameters: Object = {}
         self._spec: Object = {}
         self._revision = 0
+        self._hidden: set[str] = set()
+        """Sensitive values so far."""
         self._last = TrialResult(status={}, objects={}, applied=(), deleted=())
         self._resources: set[str] = set()
         """The resources of the templates so far."""
+        for each in case.objects or ():
+            self._add(each)
+
+    def _add(self, document: Mapping[str, Any]) -> None:
+        """Add an object of a file to the cluster."""
+        stored = stack_files.encode_secret(document)
+        self._hidden.update(find_secret_texts(stored))
+        self._cluster.add(stored, namespace=self._namespace)
 
     async def run(self) -> list[str]:
         """Run all steps; return the differences, up to the first step that has some."""
@@ -96,13 +107,16 @@ class CaseRun:
             for number, step in enumerate(steps, 1):
                 result = await self._run_step(step)
                 known = {*self._resources, *before, *result.objects}
+                self._hidden.update(result.hidden, *map(find_secret_texts, result.objects.values()))
+                result = dataclasses.replace(result, hidden=frozenset(self._hidden))
                 differences = [
                     *stack_test_check.find_unknown(step, known),
                     *stack_test_check.find_differences(step.expect, result, before),
                 ]
                 if differences:
                     # Later steps build on this one.
-                    return [f"step {number}: {each}" if len(steps) > 1 else each for each in differences]
+                    shown = [redaction.redact(each, result.hidden) for each in differences]
+                    return [f"step {number}: {each}" if len(steps) > 1 else each for each in shown]
                 before = result.objects
         finally:
             if self._trial is not None:
@@ -140,7 +154,7 @@ class CaseRun:
         stack_file = self._find_stack_file()
         for each in stack_file.beside:
             if each is not stack_file.manifest and isinstance(each, dict):
-                self._cluster.add(stack_files.encode_secret(each), namespace=self._namespace)
+                self._add(each)
         with contextlib.suppress(errors.InvalidDefinition):
             self._resources |= object_fields.mapping(stack_files.find_template(stack_file), "resources").keys()
         if stack_file.is_definition:
@@ -166,9 +180,8 @@ class CaseRun:
 
     def _find_stack_file(self) -> StackFile:
         """Return the object that the test is about. Raises InvalidTest."""
-        folder = Path(self._file.source).parent
         files = self._files or [Path(self._file.source).name.removesuffix(SUFFIX) + ".yaml"]
-        documents = {each: read_documents(str(folder / each)) for each in files}
+        documents = {each: read_documents(self._file.source, each) for each in files}
         found = stack_files.find_stacks(documents, kinds=TESTED)
         name = self._file.stack_test.stack
         chosen = [each for each in found if name in (None, each.identity.name)]
@@ -229,7 +242,7 @@ class CaseRun:
             if key in form.sensitive and not isinstance(value, Mapping)
         }
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": clear}
-        self._cluster.add(stack_files.encode_secret(secret), namespace=self._namespace)
+        self._add(secret)
         return {
             key: {instance_fields.SECRET: {"name": name, "key": key}} if key in clear else value
             for key, value in parameters.items()
@@ -242,12 +255,30 @@ class CaseRun:
         return [tenancy.find_boundary(self._namespace, account, definer=definer).user]
 
 
-def read_documents(file: str) -> list[Any]:
-    """Return the documents of a file. Raises InvalidTest."""
+def find_secret_texts(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the values of a Secret as the API server stores it, decoded if they are text."""
+    if (document.get("apiVersion"), document.get("kind")) != ("v1", "Secret"):
+        return
+    for value in redaction.find_texts(dict(object_fields.mapping(document, "data"))):
+        try:
+            yield base64.b64decode(value, validate=True).decode()
+        except ValueError:
+            yield value
+
+
+def read_documents(source: str, named: str) -> list[Any]:
+    """Return the documents of a file. source: the file of the test that names it. Raises InvalidTest."""
+    folder = Path(source).parent
+    # Never standard input, for which `-` stands.
+    file = str((folder / named).absolute()) if named == text_files.STANDARD_INPUT else str(folder / named)
     try:
+        text_files.check_inside(Path(file), folder)
         return [document.value for document in kubectl_yaml.parse_documents(text_files.read(file))]
+    except click.ClickException as error:
+        raise InvalidTest(f"{source}: {error.message}; correct files") from error
     except yaml.YAMLError as error:
-        raise InvalidTest(f"{text_files.quote(file)} is not valid YAML: {kubectl_yaml.describe(error)}") from error
+        problem = f"{text_files.quote(file)} is not valid YAML: {kubectl_yaml.describe(error)}"
+        raise InvalidTest(f"{source}: {problem}") from error
 
 
 def make_script(step: StepModel) -> Script:

@@ -297,6 +297,24 @@ def test_files_without_a_stack_are_refused(tmp_path: Path, text: str) -> None:
     assert "x.yaml" in result.output
 
 
+def test_a_link_in_a_folder_is_not_followed_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "repository"
+    (folder / "stacks").mkdir(parents=True)
+    (folder / "shop.yaml").write_text(yaml.safe_dump(make({"a": {"manifest": CONFIG}})))
+    (folder / "stacks" / "shop.yaml").symlink_to("../shop.yaml")
+    monkeypatch.chdir(folder)
+    runner = click.testing.CliRunner()
+
+    within = runner.invoke(stack_group.stack, ["lint", "stacks"])
+    (tmp_path / "secret.yaml").write_text("a: {")
+    (folder / "stacks" / "secret.yaml").symlink_to("../../secret.yaml")
+    outside = runner.invoke(stack_group.stack, ["lint", "stacks"])
+
+    assert (within.exit_code, within.output) == (0, "1 Stack: no mistake\n")
+    assert outside.exit_code == 1
+    assert "cannot read stacks/secret.yaml: it is outside of the current folder and of stacks; run " in outside.output
+
+
 @pytest.mark.parametrize(
     ("schema", "simple"),
     [

@@ -42,7 +42,7 @@ spec:
             greeting: ${params.greeting}
             host: "${has(gateway.data) ? gateway.data.host : 'none'}"
       login:
-        manifest: {apiVersion: v1, kind: Secret, stringData: {password: "${params.password}"}}
+        manifest: {apiVersion: v1, kind: Secret, stringData: {password: "${params.password}", plain: literal-text}}
       web:
         updatePolicy: {replace: CreateFirst}
         manifest:
@@ -116,11 +116,24 @@ kind: Stack
 metadata: {name: user}
 spec: {templateRef: {kind: StackTemplate, name: shared}}
 """
-FILES = {"shop": STACK, "items": TEMPLATE, "workers": GROUP, "webapps": DEFINITION, "user": LITERAL}
+REMOTE = """
+apiVersion: hearth.dev/v1alpha1
+kind: Stack
+metadata: {name: tenants}
+spec:
+  kubeConfig: {secretRef: {name: other}}
+  template: {resources: {tenant: {manifest: {apiVersion: v1, kind: Namespace, metadata: {name: acme}}}}}
+"""
+FILES = {"remote": REMOTE, "shop": STACK, "items": TEMPLATE, "workers": GROUP, "webapps": DEFINITION, "user": LITERAL}
 
 
 def invoke(*arguments: str) -> click.testing.Result:
     return click.testing.CliRunner().invoke(stack_group.stack, ["test", *arguments])
+
+
+def write_tests(file: Path, *tests: dict[str, Any], **fields: Any) -> None:
+    document = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackTest", "tests": list(tests)} | fields
+    file.write_text(yaml.safe_dump(document))
 
 
 @pytest.fixture
@@ -130,9 +143,8 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
     def run_tests(subject: str, *cases: str, **fields: Any) -> tuple[int, list[str]]:
         (tmp_path / f"{subject}.yaml").write_text(FILES[subject])
         tests = [{"name": f"case {number}"} | yaml.safe_load(case) for number, case in enumerate(cases, 1)]
-        document = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackTest", "tests": tests} | fields
         file = tmp_path / f"{subject}.stacktest.yaml"
-        file.write_text(yaml.safe_dump(document))
+        write_tests(file, *tests, **fields)
         done = invoke(str(file))
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         lines = done.output.replace(f"{tmp_path}/", "").splitlines()
@@ -181,6 +193,23 @@ PASSING = {
         expect: {phase: CreateFailed, reason: ProgressDeadlineExceeded, absent: [page]}
         """,
     ),
+    "an object that was ready is checked again on request": (
+        "shop",
+        """
+        then:
+          - play: {page: {health: Rules, status: {phase: Down}}}
+            within: 5m
+            expect: {ready: false, message: page, same: [page]}
+        """,
+    ),
+    "objects in another cluster may be anywhere": (
+        "remote",
+        "expect: {phase: CreateComplete, exist: [tenant]}",
+    ),
+    "objects of this cluster are in its namespace": (
+        "remote",
+        "{spec: {kubeConfig: null}, expect: {ready: false, exist: []}}",
+    ),
     "a failed object fails the Stack": (
         "shop",
         """
@@ -209,7 +238,7 @@ PASSING = {
         expect: {phase: CreateInProgress}
         """,
     ),
-    "refused writes are retried": ("shop", "{fail: {times: 3, code: 503}, expect: {phase: CreateComplete}}"),
+    "refused writes are retried": ("shop", "{fail: {times: 8, code: 503}, expect: {phase: CreateComplete}}"),
     "a write number is counted": (
         "shop",
         "{fail: {write: 3, code: 422, message: bad}, expect: {phase: CreateFailed, exist: [config, login]}}",
@@ -399,6 +428,22 @@ FAILING = {
         "expect: {objects: {page: {spec: {password: x}}}}",
         'page: spec.password is "(sensitive)", expected "x"',
     ),
+    "a sensitive value that the test states is hidden": (
+        "expect: {message: unspeakable-1}",
+        "the message of Ready does not contain '…': all 4 resources are ready",
+    ),
+    "the content of a Secret is hidden": (
+        "expect: {objects: {login: {data: {plain: x}}}}",
+        'login: data.plain is "(sensitive)", expected "x"',
+    ),
+    "the content of a Secret that is read is hidden": (
+        """
+        objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: gateway}, data: {host: in-unspeakable-2}},
+                  {apiVersion: v1, kind: Secret, metadata: {name: any}, stringData: {key: unspeakable-2}}]
+        expect: {objects: {config: {data: {host: x}}}}
+        """,
+        'config: data.host is "(sensitive)", expected "x"',
+    ),
     "later step": (
         "{then: [{parameters: {greeting: bye}, expect: {replaced: [web]}}, {expect: {ready: false}}]}",
         "step 2: web has the same object as before this step",
@@ -429,7 +474,7 @@ BROKEN = {
     "wrong duration": ({"tests": [{"name": "a", "within": "soon"}]}, "tests[0].within: "),
     "no such file": (
         {"files": ["none.yaml"], "tests": [{"name": "a"}]},
-        "cannot read none.yaml: No such file or directory",
+        "shop.stacktest.yaml: cannot read none.yaml: No such file or directory; correct files",
     ),
     "no such Stack": (
         {"stack": "other", "tests": [{"name": "a"}]},
@@ -448,6 +493,94 @@ def test_a_file_that_is_no_test_is_explained(
     assert expected in errors[0]
 
 
+@pytest.fixture
+def repository_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a file next to it that a pipeline must not read."""
+    (tmp_path / "secret.yaml").write_text("password: unspeakable-3\n" + STACK.replace("name: shop", "name: secret"))
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "named", ["../secret.yaml", "{outside}/secret.yaml", "link.yaml", "folder/secret.yaml", "/dev/zero"]
+)
+def test_a_file_outside_of_the_repository_is_not_read(repository_folder: Path, named: str) -> None:
+    (repository_folder / "link.yaml").symlink_to("../secret.yaml")
+    (repository_folder / "folder").symlink_to("..")
+    write_tests(
+        repository_folder / "a.stacktest.yaml",
+        {"name": "reads"},
+        files=[named.format(outside=repository_folder.parent)],
+    )
+
+    done = invoke("a.stacktest.yaml")
+
+    assert done.exit_code == 2
+    assert "it is outside of the current folder" in done.output
+    assert "unspeakable" not in done.output
+
+
+def test_a_link_to_tests_outside_of_the_repository_is_not_read(repository_folder: Path) -> None:
+    (repository_folder / "a.stacktest.yaml").symlink_to("../secret.yaml")
+
+    for named in ("a.stacktest.yaml", "."):
+        done = invoke(named)
+
+        assert done.exit_code == 2
+        assert "cannot read a.stacktest.yaml: it is outside of the current folder" in done.output
+
+
+def test_files_of_the_repository_are_read_from_any_of_its_folders(repository_folder: Path) -> None:
+    for folder in ("stacks", "tests"):
+        (repository_folder / folder).mkdir()
+    (repository_folder / "stacks" / "shop.yaml").write_text(STACK)
+    (repository_folder / "tests" / "link.yaml").symlink_to("../stacks/shop.yaml")
+    write_tests(repository_folder / "tests" / "a.stacktest.yaml", {"name": "a"}, files=["../stacks/shop.yaml"])
+    write_tests(repository_folder / "tests" / "b.stacktest.yaml", {"name": "b"}, files=["link.yaml"])
+
+    assert invoke("tests").exit_code == 0
+
+
+def test_a_name_for_standard_input_is_that_of_a_file(repository_folder: Path) -> None:
+    write_tests(repository_folder / "a.stacktest.yaml", {"name": "a"}, files=["-"])
+
+    done = click.testing.CliRunner().invoke(stack_group.stack, ["test", "a.stacktest.yaml"], input=STACK)
+
+    assert done.exit_code == 2
+    assert "/-: No such file or directory; correct files" in done.output
+
+
+HUGE = {
+    "aliases": "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+    + "".join(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 10)}]\n" for at in range(1, 9)),
+    "depth": f"tests: {'[' * 10_000}",
+    "text": f"# {'x' * 3_000_000}",
+}
+
+
+@pytest.mark.parametrize("text", HUGE.values(), ids=HUGE)
+def test_a_huge_file_is_refused(repository_folder: Path, text: str) -> None:
+    (repository_folder / "a.stacktest.yaml").write_text(f"apiVersion: hearth.dev/v1alpha1\nkind: StackTest\n{text}")
+
+    done = invoke("a.stacktest.yaml")
+
+    assert done.exit_code == 2
+    assert "error: a.stacktest.yaml is not valid YAML: " in done.output
+
+
+def test_a_test_without_end_is_ended(repository_folder: Path) -> None:
+    (repository_folder / "shop.yaml").write_text(STACK)
+    within = "9" * 400 + "h"
+    write_tests(
+        repository_folder / "shop.stacktest.yaml",
+        {"name": "a", "fail": {"code": 503}, "within": within, "spec": {"timeout": "900000h"}},
+    )
+
+    assert invoke(".").exit_code == 1
+
+
 def test_the_examples_pass() -> None:
     done = invoke(str(repository.EXAMPLES))
 
@@ -460,14 +593,13 @@ def test_a_folder_without_tests_is_named(tmp_path: Path) -> None:
     done = invoke(str(tmp_path))
 
     assert done.exit_code == 2
-    assert f"there is no *.stacktest.yaml file in folder {tmp_path}" in done.output
+    assert f"there is no .stacktest.yaml file in folder {tmp_path}" in done.output
 
 
 def test_junit_has_a_suite_per_file_and_the_differences(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(STACK)
-    tests = [{"name": "passes"}, {"name": "fails", "expect": {"ready": False, "absent": ["web"]}}]
-    document = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackTest", "tests": tests}
-    (tmp_path / "shop.stacktest.yaml").write_text(yaml.safe_dump(document))
+    tests: list[dict[str, Any]] = [{"name": "passes"}, {"name": "fails", "expect": {"ready": False, "absent": ["web"]}}]
+    write_tests(tmp_path / "shop.stacktest.yaml", *tests)
 
     done = invoke(str(tmp_path), "--junit", str(tmp_path / "results.xml"))
 
@@ -486,11 +618,21 @@ def test_junit_has_a_suite_per_file_and_the_differences(tmp_path: Path) -> None:
     assert (failure.text or "").splitlines()[1] == "web has an object, expected none"
 
 
+def test_results_are_printed_although_the_report_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text(STACK)
+    write_tests(tmp_path / "shop.stacktest.yaml", {"name": "passes"})
+
+    done = invoke(str(tmp_path), "--junit", str(tmp_path / "none" / "results.xml"))
+
+    assert done.exit_code == 2
+    assert done.stdout.endswith("1 test: 1 passed, 0 failed\n")
+    assert f"error: cannot write {tmp_path}/none/results.xml: No such file" in done.stderr
+
+
 def test_only_chosen_tests_run(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(STACK)
-    tests = [{"name": "passes"}, {"name": "fails", "expect": {"ready": False}}]
-    document = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackTest", "tests": tests}
-    (tmp_path / "shop.stacktest.yaml").write_text(yaml.safe_dump(document))
+    tests: list[dict[str, Any]] = [{"name": "passes"}, {"name": "fails", "expect": {"ready": False}}]
+    write_tests(tmp_path / "shop.stacktest.yaml", *tests)
 
     done, none = (invoke(str(tmp_path), "--only", text) for text in ("pass", "other"))
 

@@ -13,7 +13,6 @@ import yaml
 from hearth.cli import text_files
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_commands import cluster_options, text_output
-from hearth.cli.stack_views import safe_text
 from hearth.model import errors
 from hearth.template.text import kubectl_yaml
 
@@ -60,8 +59,6 @@ def test(files: tuple[str, ...], junit: Path | None, only: str | None) -> None:
         results = asyncio.run(run_all(read_tests(files), only=only))
         if not results:
             raise click.UsageError(f"no test has {only!r} in its name" if only else "the files contain no test")
-        if junit is not None:
-            write_junit(junit, stack_test_report.write_junit(results))
     except (InvalidTest, errors.HearthError) as error:
         cluster_options.complain(f"error: {error}")
         raise SystemExit(BROKEN) from error
@@ -70,17 +67,20 @@ def test(files: tuple[str, ...], junit: Path | None, only: str | None) -> None:
         raise SystemExit(BROKEN) from error
     text_output.write_lines(stack_test_report.list_lines(results))
     click.echo(stack_test_report.summarize(results))
+    if junit is not None:
+        write_junit(junit, stack_test_report.write_junit(results))
     raise SystemExit(PASSED if all(each.is_passed for each in results) else FAILED)
 
 
 def read_tests(named: Sequence[str]) -> list[TestFile]:
     """Return the tests in files and folders. Raises InvalidTest with the mistakes of all files."""
     from hearth.cli.stack_views.stack_tests import stack_test_models
-    from hearth.cli.stack_views.stack_tests.stack_test_models import InvalidTest
+    from hearth.cli.stack_views.stack_tests.stack_test_models import SUFFIX, InvalidTest
 
     found, mistakes = [], []
-    for file in [file for each in named for file in find_files(each)]:
+    for file in [file for each in named for file in text_files.find(each, (SUFFIX,))]:
         try:
+            text_files.check_inside(Path(file), Path(file).parent)
             documents = kubectl_yaml.parse_documents(text_files.read(file))
             found += [stack_test_models.parse(text_files.quote(file), each.value) for each in documents]
         except yaml.YAMLError as error:
@@ -89,18 +89,6 @@ def read_tests(named: Sequence[str]) -> list[TestFile]:
             mistakes.append(str(error))
     if mistakes:
         raise InvalidTest("\n".join(mistakes))
-    return found
-
-
-def find_files(named: str) -> list[str]:
-    """Return the files with tests that an argument names. Ends the program if a folder has none."""
-    from hearth.cli.stack_views.stack_tests.stack_test_models import SUFFIX
-
-    if not Path(named).is_dir():
-        return [named]
-    found = [each for each in text_files.find(named) if each.endswith(SUFFIX)]
-    if not found:
-        raise click.ClickException(f"there is no *{SUFFIX} file in folder {text_files.quote(named)}")
     return found
 
 
@@ -121,5 +109,5 @@ def write_junit(file: Path, content: str) -> None:
     try:
         file.write_text(content, encoding="utf-8")
     except OSError as error:
-        message = f"cannot write {file}: {error.strerror}; pass another file with --junit"
-        raise click.ClickException(safe_text.clean(message)) from error
+        cluster_options.complain(f"error: cannot write {file}: {error.strerror}; pass another file with --junit")
+        raise SystemExit(BROKEN) from error

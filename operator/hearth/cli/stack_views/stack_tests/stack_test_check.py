@@ -1,4 +1,7 @@
-"""Compares the result of a step with what a test expects; each difference is a sentence. Pure."""
+"""Compares the result of a step with what a test expects; each difference is a sentence. Pure.
+
+Its caller redacts the sentences.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, Final
 from hearth.cli.stack_views.stack_tests.stack_test_models import ExpectationModel, StepModel
 from hearth.model import members, object_fields
 from hearth.model.child import Object
+from hearth.model.text import redaction
 from hearth.preview.stack_trial import TrialResult
 from hearth.template.text import error_hints
 
@@ -64,7 +68,7 @@ def make_writer(result: TrialResult) -> Callable[[Any], str]:
     """Return the function that writes a value for a message, without sensitive values."""
 
     def write(value: Any) -> str:
-        text = json.dumps(result.redact(value), ensure_ascii=False, default=str)
+        text = json.dumps(redaction.redact_within(value, result.hidden), ensure_ascii=False, default=str)
         return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
     return write
@@ -76,20 +80,20 @@ def find_wrong_rejection(expected: ExpectationModel, result: TrialResult) -> Ite
     reasons = mistakes or ([result.rejection] if result.rejection else [])
     if expected.rejected is None:
         for each in reasons:
-            yield f"the definition is rejected: {result.redact(each)}"
+            yield f"the definition is rejected: {each}"
         return
     for part in expected.rejected:
         if not reasons:
             yield f"the definition is accepted, expected a rejection with {part!r}"
         elif not any(part in each for each in reasons):
-            yield f"the definition is rejected, but not with {part!r}: {'; '.join(map(result.redact, reasons))}"
+            yield f"the definition is rejected, but not with {part!r}: {'; '.join(reasons)}"
 
 
 def find_wrong_condition(expected: ExpectationModel, result: TrialResult) -> Iterator[str]:
     """Yield differences of the phase and the condition Ready. The first one has the message of the condition."""
     conditions = object_fields.entries(result.status, "conditions")
     ready = next((each for each in conditions if each.get("type") == "Ready"), {})
-    message = result.redact(object_fields.text(ready, "message"))
+    message = object_fields.text(ready, "message")
     differences = []
     if expected.phase not in (None, result.phase):
         differences.append(f"phase is {result.phase}, expected {expected.phase}")
