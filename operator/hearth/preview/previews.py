@@ -267,9 +267,8 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
             yield make(action=Action.WAIT, reason=reason)
         elif uid not in held:
             yield make(action=Action.WAIT, reason="its deletion waits until the resources of the target are ready")
-        elif (rule := held[uid].rule) is not None:
-            reason = enforcement.explain_restriction(rule, environment_rules.Action.DELETE)
-            yield make(action=Action.FAIL, reason=reason)
+        elif held[uid].is_denied:
+            yield make(action=Action.FAIL, reason=held[uid].message)
         else:
             yield make(action=Action.STOP, hook=enforcement.BEFORE[environment_rules.Action.DELETE])
     for name in planner.find_post_delete_stops():

@@ -31,7 +31,7 @@ SOURCES = (
     ),
     *(
         f"manifests/install/{each}.yaml"
-        for each in ("accounts", "networkpolicy", "poddisruptionbudget", "rbac", "webhook")
+        for each in ("accounts", "networkpolicy", "poddisruptionbudget", "protection", "rbac", "webhook")
     ),
 )
 """Patterns of the files that the templates read."""

@@ -99,6 +99,8 @@ class DefinitionSync:
     definition_revision: int = 0
     """Of an instance: the revision of its StackDefinition that this spec was made with."""
     is_deleting: bool = False
+    protected_by: str = ""
+    """What forbids the requested deletion of the Stack, and the way out; "" for nothing."""
     is_orphaned: bool = False
     """Whether the Stack is being deleted with `--cascade=orphan`."""
     _was_orphaning: bool = False
@@ -136,6 +138,11 @@ class DefinitionSync:
     def is_suspended(self) -> bool:
         """Whether workloads must be scaled down: as soon as the spec requires it, unless the Stack is being deleted."""
         return self.options.is_suspended and not self.is_deleting
+
+    @property
+    def is_forbidden_to_write(self) -> bool:
+        """Whether the user forbids every write of children, by a pause or by the protection of a deleted Stack."""
+        return self.options.is_paused or bool(self.protected_by)
 
     @property
     def is_halting(self) -> bool:

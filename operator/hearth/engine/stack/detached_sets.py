@@ -93,7 +93,9 @@ class DetachedSets(StackPart):
 
     def _may_look(self) -> bool:
         is_due = self._due <= self._services.clock.monotonic()
-        return is_due and not self._definition_sync.options.is_paused and self._definition_sync.cluster.problem is None
+        return (
+            is_due and not self._definition_sync.is_forbidden_to_write and self._definition_sync.cluster.problem is None
+        )
 
     def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
         """Return the sets whose Pods must be deleted: unwanted sets, and sets of a suspended Stack."""

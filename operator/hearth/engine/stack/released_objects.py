@@ -150,7 +150,7 @@ class ReleasedObjects(StackPart):
 
     def offer(self, planner: StackPlanner) -> None:
         """Offer objects that another process may want, once for each generation of the Stack."""
-        if self._definition_sync.options.is_paused:
+        if self._definition_sync.is_forbidden_to_write:
             return
         for each in planner.withheld.values():
             annotations = each.child.fields["metadata"].get("annotations") or {}

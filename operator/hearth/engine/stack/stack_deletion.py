@@ -13,7 +13,7 @@ import structlog
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder, stack_cluster
-from hearth.engine.stack import faults
+from hearth.engine.stack import faults, protection
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
@@ -58,6 +58,14 @@ class StackDeletion(StackPart):
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
+    def note_protection(self, stack: StackObject, planner: StackPlanner | None) -> None:
+        """Decide before a reconcile whether the requested deletion is forbidden."""
+        found = protection.explain_own(stack) if stack.deleting else ""
+        is_deleting_all = planner is not None and not planner.blueprint.abandons
+        if not found and stack.deleting and self._definition_sync.is_deleting and is_deleting_all:
+            found = protection.find_within(self._uid, self._services, planner=planner)
+        self._definition_sync.protected_by = found
+
     def update(self, planner: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
         """Check after a reconcile what can be finalized.
 
@@ -66,6 +74,9 @@ class StackDeletion(StackPart):
         """
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
+            return
+        if self._definition_sync.protected_by:
+            self.blocked_by = ""
             return
         if is_cut_off:
             # Without the cluster, no list shows the remaining objects.

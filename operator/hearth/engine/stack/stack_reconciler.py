@@ -19,7 +19,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import faults, nesting, stack_reads, stack_requests
+from hearth.engine.stack import faults, nesting, protection, stack_reads, stack_requests
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.detached_sets import DetachedSets
@@ -297,6 +297,7 @@ class StackReconciler:
             refreshed_parameters=definition.refreshed_parameters,
             tampered=definition.revisions.tampered,
             is_paused=definition.options.is_paused,
+            protected_by=definition.protected_by,
             is_suspended=definition.is_suspended,
             timed_out_after=definition.options.timeout if self._progress.seconds_left() <= 0 else None,
             fault=self.faults.describe(besides=faults.STATUS if is_writable else ""),
@@ -501,6 +502,7 @@ class StackReconciler:
             functools.partial(tree.has_foreign, self.uid, self._services),
         )
         self.planner.set_contents(functools.partial(tree.find_contents, self.uid, self._services))
+        self.planner.set_protection(functools.partial(protection.explain_nested, services=self._services))
         self._requests.update_breakpoints(self.planner)
         self.cache_sync.refresh()
 

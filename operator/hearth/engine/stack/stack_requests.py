@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import target_tracker
+from hearth.engine.stack import protection
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyItem, DirtyScope
@@ -37,13 +38,19 @@ class StackRequests(StackPart):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the user paused all steps. The pause does not apply in a terminating namespace."""
+        """Whether all steps are forbidden: by a pause, which a terminating namespace ends, or by the protection of a deleted Stack."""
+        if self._definition_sync.protected_by:
+            return True
         return self._definition_sync.options.is_paused and not self._deletion.is_namespace_terminating
 
     def apply(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
         """Apply the requests; return the resources that became dirty. planner: None without an accepted definition."""
         clock, targets = self._services.clock, self._definition_sync.targets
+        was_protected = self._definition_sync.options.is_protected
         self._definition_sync.read_options(stack)
+        if self._definition_sync.options.is_protected != was_protected:
+            protection.notify_outer(self._uid, self._services)
+        self._deletion.note_protection(stack, planner)
         targets.follow_suspend(is_suspended=self._definition_sync.is_suspended, now=clock.now())
         if not self._memory.finished.is_loaded:
             self._memory.finished.load(targets.stored_finished)
@@ -130,7 +137,9 @@ class StackRequests(StackPart):
             return
         is_cut_off = self._definition_sync.cluster.problem is not None
         is_idle = (
-            self._definition_sync.options.is_paused or is_cut_off or breakpoint_waits.is_stopped(planner, self._memory)
+            self._definition_sync.is_forbidden_to_write
+            or is_cut_off
+            or breakpoint_waits.is_stopped(planner, self._memory)
         )
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
         # A restore stops at a breakpoint only once its claims were read, and no resource waits before.

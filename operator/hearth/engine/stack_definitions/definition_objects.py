@@ -66,7 +66,7 @@ class DefinitionObjects:
         """
         metadata, spec = raw["metadata"], raw["spec"]
         # Before the kind: an unchecked instance could already act with the rights that its author chose.
-        if self.checks_authors and (refusal := await self._keep_policy(raw)):
+        if refusal := await self._keep_policy(raw):
             return KindState(refusal=refusal)
         wanted = instance_schema.make_crd(spec, forms=forms)
         try:
@@ -133,15 +133,24 @@ class DefinitionObjects:
         return ""
 
     async def _keep_policy(self, raw: Object) -> str:
-        """Make the admission policy of a kind whose instances can choose rights; return why that is impossible, or ""."""
+        """Make the admission policy of a kind whose instances can choose rights or be protected; return why a choice of
+        rights is impossible, or "".
+
+        Without the policy, a protected instance that is deleted still keeps its objects.
+        """
         name = raw["metadata"]["name"]
+        is_vital = self.checks_authors and bool(instance_policy.find_checked(raw["spec"]))
         hint = "without it, the author of an instance could use any of them; or remove these from spec.options"
         try:
-            for kind, wanted in instance_policy.make_policy(raw["spec"], owner=raw["metadata"]):
+            for kind, wanted in await self._make_policy(raw):
                 await self._keep(kind, wanted, uid=raw["metadata"]["uid"])
         except NotOwn:
+            if not is_vital:
+                return ""
             return f"a ValidatingAdmissionPolicy or binding {name} exists that this StackDefinition did not make; delete it"
         except errors.ApiStatusError as error:
+            if not is_vital and error.code in (403, 404):
+                return ""
             if error.code == 403:
                 return (
                     f"the operator may not write the ValidatingAdmissionPolicy {name}, which restricts the users of "
@@ -154,6 +163,17 @@ class DefinitionObjects:
                 )
             raise
         return ""
+
+    async def _make_policy(self, raw: Object) -> Sequence[tuple[Kind, Object]]:
+        """Make the policy and its binding; a policy that the definition no longer needs denies nothing."""
+        metadata = raw["metadata"]
+        made = instance_policy.make_policy(raw["spec"], owner=metadata, checks_authors=self.checks_authors)
+        if made:
+            return made
+        live = await self.client.get_object(ADMISSION_POLICY, metadata["name"])
+        if live is None or not self._find_owner(ADMISSION_POLICY, live):
+            return ()
+        return instance_policy.make_policy(raw["spec"], owner=metadata, checks_authors=self.checks_authors, exists=True)
 
     async def _keep(self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)) -> Object:
         """Return the object as it is now; it is applied unless it is as wanted. Raises NotOwn and ApiStatusError.

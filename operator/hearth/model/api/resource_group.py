@@ -140,6 +140,8 @@ class ResourceGroupSpec(ApiModel):
     paused: bool | None = None
     """While true, the operator neither writes nor deletes members. The status shows the pending steps. Changes to the
     spec take effect afterward. Default: false."""
+    protected: bool | None = None
+    """While true, the group cannot be deleted, as in a Stack. Default: false."""
     suspended: bool | None = None
     """While true, members that are workloads are stopped, as in a Stack. Default: false."""
     retry: Retry | None = None

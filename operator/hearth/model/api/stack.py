@@ -360,6 +360,10 @@ class StackSpec(ApiModel):
     paused: bool | None = None
     """While true, the operator neither writes nor deletes children, even if the Stack is deleted. The status shows the
     pending steps. Changes to the spec take effect afterward. Default: false."""
+    protected: bool | None = None
+    """While true, the Stack cannot be deleted: the API server rejects the request, and if one was accepted, the operator
+    deletes nothing until this is false. A Stack that contains a protected nested Stack cannot be deleted either.
+    Default: false."""
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
     zero, and Jobs, CronJobs, nested Stacks and other kinds that can be suspended are suspended. The operator writes

@@ -73,7 +73,7 @@ NAMESPACE_OF_ACCOUNT: JsonDict = {
 
 FieldName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 FurtherOption: TypeAlias = Literal[
-    "adoptionPolicy", "deletionPolicy", "kubeConfig", "revisionHistoryLimit", "serviceAccountName"
+    "adoptionPolicy", "deletionPolicy", "kubeConfig", "protected", "revisionHistoryLimit", "serviceAccountName"
 ]
 AnyOption: TypeAlias = Literal[
     "adoptionPolicy",
@@ -82,6 +82,7 @@ AnyOption: TypeAlias = Literal[
     "environment",
     "healing",
     "paused",
+    "protected",
     "retry",
     "revisionHistoryLimit",
     "rollback",
@@ -162,6 +163,9 @@ class InstanceOptions(ApiModel):
     """What happens to the objects when the instance is deleted. `Delete`: the operator deletes them, except for
     resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged and no longer managed. Default:
     `Delete`."""
+    protected: bool | None = None
+    """While true, the instance cannot be deleted: the API server rejects the request, and if one was accepted, the
+    operator deletes nothing until this is false. Default: false."""
     revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
     """Number of earlier revisions of the instance to keep. At most 100. Default: 10."""
     service_account_name: ServiceAccountName | None = None

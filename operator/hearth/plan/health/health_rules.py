@@ -323,6 +323,8 @@ OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 CONDITIONS: Path = ("status", "conditions")
 """Of nested Stacks: the status of the parent also reports what blocks their deletion, even when no blueprint contains
 them."""
+PROTECTED: Path = ("spec", "protected")
+"""Of nested Stacks: whether they may be deleted matters when no blueprint contains them."""
 REPLICAS: Path = ("spec", "replicas")
 """The successor of an object starts with as many, see `hearth.plan.resource.replica_counts`."""
 CLAIM = ("", "PersistentVolumeClaim")
@@ -357,4 +359,4 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
 def find_lasting_fields(kind: Kind, rules: HealthRules) -> frozenset[Path]:
     """Return the fields of a kind that are also read of objects which no blueprint contains."""
     is_stack = names.is_stack(kind.group, kind.name)
-    return rules.suspension_paths(kind) | ({CONDITIONS} if is_stack else frozenset())
+    return rules.suspension_paths(kind) | ({CONDITIONS, PROTECTED} if is_stack else frozenset())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from hearth.model import members, value_class
 from hearth.model.child import Child
@@ -29,30 +30,63 @@ from hearth.template.blueprint import Blueprint
 # removed resources: the deletion of an earlier incarnation is part of a replacement.
 
 
+PROTECTED: Final = "Protected"
+"""The reason of a deletion that `spec.protected` forbids."""
+
+
+def protect_nothing(_child: Child) -> str:
+    """Return that an object may be deleted."""
+    return ""
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HeldDeletion:
-    """A deletion that the environment prevents."""
+    """A deletion that is prevented: by the environment, or by the protection of a nested Stack."""
 
     child: Child
     rule: EnvironmentRule | None = None
-    """The rule that denies the deletion; None: it waits at a breakpoint."""
+    """The rule that denies the deletion; None for none."""
+    protection: str = ""
+    """Why a nested Stack must not be deleted; "" if it may be."""
+
+    @property
+    def is_denied(self) -> bool:
+        """Return whether it needs a change of a spec; otherwise it waits at a breakpoint."""
+        return self.rule is not None or bool(self.protection)
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of the denial."""
+        return PROTECTED if self.protection else enforcement.RESTRICTED
+
+    @property
+    def message(self) -> str:
+        """Return what denies the deletion, and the way out; "" at a breakpoint."""
+        if self.protection or self.rule is None:
+            return self.protection
+        return enforcement.explain_restriction(self.rule, Action.DELETE)
 
 
 @dataclass(slots=True)
 class DeletionGuard:
-    """Deletions of one Stack that its environment prevents."""
+    """Deletions of one Stack that its environment, or the protection of nested Stacks, prevents."""
 
     desired: Collection[str]
     """The resources of the target."""
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
     held_deletions: dict[str, HeldDeletion] = field(default_factory=dict)
     """By UID."""
+    find_protection: Callable[[Child], str] = protect_nothing
+    """Why a nested Stack must not be deleted; "" if it may be."""
     unrecorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The dependencies of resources whose deletion must be recorded first, because they are unknown afterwards."""
 
     def filter(self, uid: str, step: Delete | Release | None) -> Delete | Release | None:
-        """Return the step for an obsolete object, or None if the environment prevents it."""
+        """Return the step for an obsolete object, or None if it is prevented."""
         self.held_deletions.pop(uid, None)
+        if isinstance(step, Delete) and (protection := self.find_protection(step.child)):
+            self.held_deletions[uid] = HeldDeletion(child=step.child, protection=protection)
+            return None
         if self.environment.is_unrestricted or not isinstance(step, Delete) or step.child.resource in self.desired:
             return step
         child = step.child
@@ -87,8 +121,8 @@ class DeletionGuard:
 
     @property
     def denied(self) -> list[HeldDeletion]:
-        """Return the deletions that a rule denies, in a stable order."""
-        found = (held for held in self.held_deletions.values() if held.rule is not None)
+        """Return the deletions that a rule or a protection denies, in a stable order."""
+        found = (held for held in self.held_deletions.values() if held.is_denied)
         return sorted(found, key=lambda held: (held.child.resource, held.child.name))
 
     def _stops_after(self, resource: str) -> bool:

@@ -27,6 +27,8 @@ class ReconcileOptions:
 
     is_paused: bool = False
     """Whether writes to children are forbidden."""
+    is_protected: bool = False
+    """Whether the deletion of the Stack is forbidden."""
     is_suspended: bool = False
     """Whether workloads must be suspended."""
     rollback_on_failure: bool = False
@@ -52,6 +54,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
     rollback, retry = spec.get("rollback") or {}, spec.get("retry") or {}
     return ReconcileOptions(
         is_paused=bool(spec.get("paused")),
+        is_protected=is_protected(spec),
         is_suspended=bool(spec.get("suspended")),
         rollback_on_failure=bool(rollback.get("onFailure")),
         to_revision=rollback.get("toRevision"),
@@ -63,6 +66,11 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
         history_limit=min(spec.get("revisionHistoryLimit", HISTORY_LIMIT), limits.REVISION_HISTORY),
         environment=environment_rules.parse(spec.get("environment"), has_parents=has_parents),
     )
+
+
+def is_protected(spec: Mapping[str, Any]) -> bool:
+    """Return whether a spec, or its options, forbids the deletion of the Stack."""
+    return spec.get("protected") is True
 
 
 def _seconds(text: str | None) -> float | None:

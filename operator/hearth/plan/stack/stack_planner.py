@@ -235,6 +235,10 @@ class StackPlanner:
         """Set which other Stack of the tree names an object, and whether some of them are known only by their status."""
         self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
 
+    def set_protection(self, find_protection: Callable[[Child], str]) -> None:
+        """Set why a nested Stack must not be deleted; "" if it may be."""
+        self.deletion_guard.find_protection = find_protection
+
     def set_contents(self, find_contents: FindContents) -> None:
         """Set which retained object a Namespace contains or a CustomResourceDefinition defines."""
         self._cleanup.find_contents = self._planner.find_contents = find_contents

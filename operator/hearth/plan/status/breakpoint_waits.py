@@ -85,7 +85,7 @@ def find_waits(planner: StackPlanner) -> Iterator[BreakpointWait]:
     for held in sorted(
         planner.deletion_guard.held_deletions.values(), key=lambda each: (each.child.resource, each.child.name)
     ):
-        if held.rule is None and held.child.resource not in seen:
+        if not held.is_denied and held.child.resource not in seen:
             seen.add(held.child.resource)
             yield BreakpointWait(
                 resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref

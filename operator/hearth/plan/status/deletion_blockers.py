@@ -9,9 +9,7 @@ from collections.abc import Collection, Iterable
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.text import enumeration, finalizers
-from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health import health_result, object_reports
-from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType, ExtraCondition
 from hearth.plan.state.memory import InMemoryState
@@ -36,11 +34,7 @@ def find_deletion_block(planner: StackPlanner, memory: InMemoryState, *, beyond:
         for child in find_first(child for child in planner.cleanup.children.values() if is_held(child, planner.reader))
     )
     waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(planner))
-    denied = (
-        (enforcement.RESTRICTED, f"{each.child.ref}: {enforcement.explain_restriction(each.rule, Action.DELETE)}")
-        for each in planner.deletion_guard.denied
-        if each.rule is not None
-    )
+    denied = ((each.reason, f"{each.child.ref}: {each.message}") for each in planner.deletion_guard.denied)
     unseen = (
         ("Forbidden", f"{kind.key}: {words}")
         for kind, words in sorted(planner.kinds.denied.items(), key=lambda each: each[0].key)

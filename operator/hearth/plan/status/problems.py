@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from hearth.model.child import Object
 from hearth.model.text import times
-from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import enforcement, readiness
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
@@ -24,10 +23,8 @@ def find_problems(planner: StackPlanner, memory: InMemoryState) -> list[tuple[st
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         problems.append((child.resource, readiness.make_status(child, state, attempt.reason, attempt.message)))
     for held in planner.deletion_guard.denied if planner.deletion_guard.held_deletions else ():
-        if held.rule is not None:
-            message = enforcement.explain_restriction(held.rule, Action.DELETE)
-            status = readiness.make_status(held.child, ResourceState.FAILED, enforcement.RESTRICTED, message)
-            problems.append((held.child.resource, status))
+        status = readiness.make_status(held.child, ResourceState.FAILED, held.reason, held.message)
+        problems.append((held.child.resource, status))
     for part in planner.denied_parts if planner.held_parts else ():
         status = ResourceStatus(
             state=ResourceState.FAILED, reason=enforcement.RESTRICTED, message=part.message, planned_ref=part.step.ref

@@ -11,6 +11,7 @@ from hearth.model import value_class
 from hearth.model.kinds import ObjectRef
 from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
+from hearth.plan.stack import cleanup_planner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors
 from hearth.plan.state.condition_types import ClusterReason, ConditionType, ExtraCondition
@@ -79,6 +80,8 @@ class StatusInput:
     tampered: str = ""
     """Message about stored revisions that differ from what this operator wrote."""
     is_paused: bool = False
+    protected_by: str = ""
+    """What forbids the requested deletion, and the way out; "" for nothing."""
     is_suspended: bool = False
     """Whether `spec.suspended` is true."""
     timed_out_after: float | None = None
@@ -170,6 +173,8 @@ def _progress(status_input: StatusInput, planner: StackPlanner | None, memory: I
         return "Failed"
     if planner is None or not status_input.is_recorded or status_input.away is not None:
         return "InProgress"
+    if status_input.protected_by:
+        return "InProgress"
     if is_complete(status_input, planner):
         return "Complete"
     if planner.has_failed(memory) or status_input.timed_out_after is not None:
@@ -240,6 +245,8 @@ def _find_override(status_input: StatusInput, planner: StackPlanner | None) -> t
         return internal_errors.REASON, status_input.fault.message
     if status_input.rejection is not None and _is_refused(status_input, planner):
         return status_input.rejection.reason, status_input.rejection.message
+    if status_input.is_deleting and status_input.protected_by:
+        return cleanup_planner.PROTECTED, status_input.protected_by
     problem = status_input.cluster_problem
     if problem is not None and (status_input.is_deleting or status_input.away is not None):
         return problem.reason, problem.message
@@ -356,8 +363,10 @@ def find_extra_conditions(
 def _find_blockage(
     status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
-    """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
-    if status_input.is_paused:
+    """Find what blocks a deletion: `spec.protected`, `spec.paused`, an internal error, or a cause outside the operator."""
+    if status_input.protected_by:
+        found = cleanup_planner.PROTECTED, status_input.protected_by
+    elif status_input.is_paused:
         found = "Paused", "spec.paused is true; set it to false"
     elif status_input.fault is not None and status_input.fault.is_blocking:
         found = internal_errors.REASON, status_input.fault.message

@@ -29,7 +29,9 @@ USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback",
 """The options that an instance may state."""
 KUBE_CONFIG: Final = "kubeConfig"
 """The option that places the objects of an instance in another cluster."""
-FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "revisionHistoryLimit", "serviceAccountName")
+FURTHER_OPTIONS: Final = (
+    *("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "protected", "revisionHistoryLimit", "serviceAccountName"),
+)
 """Options that an instance may set only if its StackDefinition lists them."""
 FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "minimumRevision", "options", "scale")
 """Fields of a StackDefinition, in addition to the template, that its revisions store."""

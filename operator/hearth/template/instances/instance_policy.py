@@ -1,4 +1,6 @@
-"""Builds the ValidatingAdmissionPolicy that limits which account and kubeconfig the author of an instance may set."""
+"""Builds the ValidatingAdmissionPolicy that limits which account and kubeconfig the author of an instance may set, and
+rejects the deletion of protected instances.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ from hearth.model.well_known_kinds import ADMISSION_POLICY, ADMISSION_POLICY_BIN
 
 ACCOUNT: Final = "serviceAccountName"
 KUBECONFIG: Final = "kubeConfig"
+PROTECTED: Final = "protected"
+IS_DELETION: Final = 'request.operation == "DELETE"'
 STACK: Final = f"object.spec.{instance_fields.OPTIONS}"
 IN_NAMESPACE: Final = "namespace(request.namespace)"
 MAY_IMPERSONATE: Final = f'authorizer.group("").resource("serviceaccounts").{IN_NAMESPACE}.name({STACK}.{ACCOUNT}).check("impersonate").allowed()'
@@ -32,14 +36,21 @@ option.
 """
 
 
-def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[tuple[Kind, Object], ...]:
-    """Make the policy of a kind and its binding, each with its kind; nothing if instances cannot select other rights.
+def make_policy(
+    spec: Mapping[str, Any], *, owner: Mapping[str, Any], checks_authors: bool = True, exists: bool = False
+) -> tuple[tuple[Kind, Object], ...]:
+    """Make the policy of a kind and its binding, each with its kind; nothing if instances cannot select other rights, and
+    none can be protected.
 
-    owner: the metadata of the StackDefinition. Both objects are deleted with it.
+    owner: the metadata of the StackDefinition. Both objects are deleted with it; exists: whether there is a policy that
+    must follow the spec, even if it then denies nothing.
     """
-    options = [name for name in CHECKS if name in (spec.get("options") or ()) and name not in (spec.get("final") or ())]
-    if not options:
-        return ()
+    options = find_checked(spec) if checks_authors else []
+    protection = find_protection(spec)
+    if not options and not protection:
+        if not exists:
+            return ()
+        protection = "false"
     name = owner["name"]
     reference = {
         "apiVersion": STACK_DEFINITION.api_version,
@@ -52,17 +63,22 @@ def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[t
         "apiGroups": [spec["group"]],
         "apiVersions": ["*"],
         "resources": [spec["names"]["plural"]],
-        "operations": ["CREATE", "UPDATE"],
+        "operations": [*(["CREATE", "UPDATE"] if options else []), *(["DELETE"] if protection else [])],
     }
+    unless_deleted = f"{IS_DELETION} || " if protection else ""
+    is_change = 'request.operation == "CREATE" || object.spec != oldObject.spec'
     conditions = [
-        {"name": "spec-changes", "expression": 'request.operation == "CREATE" || object.spec != oldObject.spec'},
-        {"name": "sets-options", "expression": f"has(object.spec) && has({STACK})"},
+        {"name": "spec-changes", "expression": f"{unless_deleted}{is_change}"},
+        {"name": "sets-options", "expression": f"{unless_deleted}has(object.spec) && has({STACK})"},
     ]
+    rules = [make_validation(option, prefix=unless_deleted) for option in options]
+    if protection:
+        rules.append(make_protection(protection))
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
         "matchConditions": conditions,
-        "validations": [make_validation(option) for option in options],
+        "validations": rules,
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}
     return tuple(
@@ -71,12 +87,42 @@ def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[t
     )
 
 
-def make_validation(option: str) -> Object:
-    """Make the rule for one option."""
-    allowed, needs = CHECKS[option]
-    prefix = f'"spec.{instance_fields.OPTIONS}.{option}: user " + request.userInfo.username + " may not use " + '
+def find_checked(spec: Mapping[str, Any]) -> list[str]:
+    """Return the options with which instances can select other rights."""
+    return [name for name in CHECKS if may_state(spec, name)]
+
+
+def may_state(spec: Mapping[str, Any], option: str) -> bool:
+    """Return whether an instance may state an option that its StackDefinition must list."""
+    return option in (spec.get("options") or ()) and option not in (spec.get("final") or ())
+
+
+def find_protection(spec: Mapping[str, Any]) -> str:
+    """Return the CEL condition under which an instance is protected, or "" if none can be."""
+    default = (spec.get("defaults") or {}).get("protected") is True
+    if not may_state(spec, PROTECTED):
+        return "true" if default else ""
+    return f"oldObject.?spec.{instance_fields.OPTIONS}.{PROTECTED}.orValue({str(default).lower()})"
+
+
+def make_protection(is_protected: str) -> Object:
+    """Make the rule that rejects the deletion of protected instances, except in a namespace that is being deleted."""
     return {
-        "expression": f"!has({STACK}.{option}) || {allowed}",
+        "expression": f"!({IS_DELETION}) || !({is_protected}) || has(namespaceObject.metadata.deletionTimestamp)",
         "reason": "Forbidden",
-        "messageExpression": f'{prefix}{needs} + " in namespace " + request.namespace',
+        "messageExpression": (
+            f'oldObject.kind + " " + request.namespace + "/" + request.name + " is protected; '
+            f'set spec.{instance_fields.OPTIONS}.{PROTECTED}, or the default of its StackDefinition, to false first"'
+        ),
+    }
+
+
+def make_validation(option: str, *, prefix: str = "") -> Object:
+    """Make the rule for one option. prefix: a condition under which it does not apply."""
+    allowed, needs = CHECKS[option]
+    subject = f'"spec.{instance_fields.OPTIONS}.{option}: user " + request.userInfo.username + " may not use " + '
+    return {
+        "expression": f"{prefix}!has({STACK}.{option}) || {allowed}",
+        "reason": "Forbidden",
+        "messageExpression": f'{subject}{needs} + " in namespace " + request.namespace',
     }

@@ -141,7 +141,7 @@ async def test_a_resource_beyond_the_boundary_is_denied() -> None:
 
 
 OPTIONS = {
-    *("deletionPolicy", "environment", "healing", "paused", "retry", "revisionHistoryLimit", "rollback"),
+    *("deletionPolicy", "environment", "healing", "paused", "protected", "retry", "revisionHistoryLimit", "rollback"),
     *("suspended", "timeout"),
 }
 """Fields that neither add an object nor change the account."""

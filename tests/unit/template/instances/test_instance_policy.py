@@ -44,3 +44,42 @@ def test_a_policy_that_cannot_be_evaluated_denies() -> None:
 
     assert policy["spec"]["failurePolicy"] == "Fail"
     assert binding["spec"] == {"policyName": OWNER["name"], "validationActions": ["Deny"]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_protected"),
+    [
+        pytest.param({"defaults": {"protected": True}}, "true", id="the definition protects all"),
+        pytest.param({"options": ["protected"]}, "oldObject.?spec.stack.protected.orValue(false)", id="a choice"),
+        pytest.param(
+            {"options": ["protected"], "defaults": {"protected": True}},
+            "oldObject.?spec.stack.protected.orValue(true)",
+            id="a choice with a default",
+        ),
+        pytest.param(
+            {"options": ["protected"], "final": ["protected"], "defaults": {"protected": True}},
+            "true",
+            id="what instances cannot override",
+        ),
+    ],
+)
+def test_the_deletion_of_protected_instances_is_denied(fields: dict[str, Any], is_protected: str) -> None:
+    (_, policy), _ = instance_policy.make_policy(make_spec(**fields), owner=OWNER)
+
+    assert policy["spec"]["matchConstraints"]["resourceRules"][0]["operations"] == ["DELETE"]
+    (rule,) = policy["spec"]["validations"]
+    assert f"!({is_protected})" in rule["expression"]
+
+
+def test_a_policy_that_is_no_longer_needed_denies_nothing() -> None:
+    (_, policy), _ = instance_policy.make_policy(make_spec(), owner=OWNER, exists=True)
+
+    assert "!(false)" in policy["spec"]["validations"][0]["expression"]
+
+
+def test_rules_for_authors_do_not_apply_to_deletions() -> None:
+    spec = make_spec(options=["protected", "serviceAccountName"])
+    (_, policy), _ = instance_policy.make_policy(spec, owner=OWNER)
+
+    conditional = [*policy["spec"]["matchConditions"], policy["spec"]["validations"][0]]
+    assert all(each["expression"].startswith('request.operation == "DELETE" || ') for each in conditional)
