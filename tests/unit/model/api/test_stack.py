@@ -67,6 +67,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "environment",
         "serviceAccountName",
         "kubeConfig",
+        "protected",
     }
 
 
