@@ -29,14 +29,14 @@ class ClusterLink:
 
     cluster: WorkloadCluster
     rules: HealthRules
-    """How health is assessed there: by the schemas of that cluster."""
+    """The health rules for the objects, based on the schemas of the cluster."""
     key: str = HOME
     namespace: str = ""
-    """The only namespace that objects may be in; "" for all."""
+    """The only namespace in which objects are allowed; "" for all."""
     remote: RemoteCluster | None = None
     """None for the home cluster, and while the cluster is unknown."""
     is_remote: bool = False
-    """Whether it is another cluster, known or not."""
+    """Whether the objects are in another cluster, even if that cluster is not known yet."""
 
 
 @dataclass(slots=True)
@@ -44,13 +44,13 @@ class ClusterLinks:
     """The links of all Stacks of this process."""
 
     home: ClusterLink | None = None
-    """The link of all Stacks of the home cluster, once it is needed."""
+    """The link of all Stacks of the home cluster, created on first use."""
     _links: dict[str, ClusterLink | None] = field(default_factory=dict)
-    """By Stack; None for the home cluster."""
+    """The link of each Stack; None for the home cluster."""
     _awaited: dict[str, str] = field(default_factory=dict)
-    """By Stack: the key of the cluster that it waits for."""
+    """The key of the cluster that each Stack waits for."""
     _rules: dict[str, HealthRules] = field(default_factory=dict)
-    """By cluster."""
+    """Health rules by cluster."""
 
     def is_linked(self, stack_uid: str) -> bool:
         """Return whether the cluster of the Stack was decided."""

@@ -19,7 +19,7 @@ from hearth.model.tenancy import DefinerAccount
 from hearth.template.blueprint import StackIdentity
 
 KUBECONFIG_KEYS = ("value", "value.yaml")
-"""The keys of a Secret that count where the spec names none, as in Flux."""
+"""The keys of a Secret that are tried in this order if the spec names none, as in Flux."""
 COMMIT_ANNOTATIONS = (names.ANNOTATION_COMMIT, "configmanagement.gke.io/token")
 """In order of priority: the annotation for Hearth, then the one that Config Sync writes on all its objects."""
 LONGEST_COMMIT = 256
@@ -32,7 +32,7 @@ class KubeconfigRef:
 
     name: str
     key: str = ""
-    """"": `value`, otherwise `value.yaml`."""
+    """The key in the Secret; "" for `value`, otherwise `value.yaml`."""
 
 
 @dataclass(slots=True)
@@ -60,53 +60,56 @@ class StackObject:
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
     kind: str = names.STACK
-    """The kind of the object: `Stack`, `ResourceGroup`, or `Kind.group` of a StackDefinition's instance. The spec of
-    the others is the spec of a Stack with the same result.
-    """
+    """The kind of the object: `Stack`, `ResourceGroup`, or `Kind.group` of a StackDefinition's instance. For groups and
+    instances, `spec` is the spec of an equivalent Stack."""
     api_version: str = f"{names.GROUP}/{names.VERSION}"
     definition: str = ""
-    """Of an instance: the name of its StackDefinition; "" for all others."""
+    """Instances only: the name of the StackDefinition."""
     definition_revision: int = 0
-    """Of an instance: the revision of its StackDefinition that the spec is made with."""
+    """Instances only: the revision of the StackDefinition that the spec is made with."""
     packed_labels: bytes = field(default=b"{}", repr=False)
-    """Of an instance: JSON of its labels."""
+    """Instances only: the labels as JSON."""
     replicas: int | None = None
-    """Of an instance: the fields of its scale subresource, or None if it has none."""
+    """Instances only: the replica count in the scale subresource, or None if there is none."""
     packed_stated: bytes = field(default=b"", repr=False)
-    """Of an instance: JSON of its own spec, which another revision of its StackDefinition puts into another form."""
+    """Instances only: the instance's own spec as JSON. Each revision of the StackDefinition makes a different `spec`
+    from it."""
     parent: str = ""
-    """The UID in the Stack's parent label; "" for none. Any user may have written it."""
+    """The UID in the Stack's parent label; "" for none. Any user can write this label."""
     author: str = ""
     """The field manager of the last spec write: `kubectl-client-side-apply`, `kustomize-controller` …"""
     service_account: str = ""
     """The ServiceAccount that the spec names; "" for none."""
     pin_mistake: str = ""
-    """Of an instance: why it does not get the revision that it names, or "" if it does, or names none."""
+    """Instances only: why the instance cannot get the revision that it names; "" if it gets it, or names none."""
     minimum_revision: int = 0
-    """Of an instance: the oldest revision of its StackDefinition that it may have or go back to."""
+    """Instances only: the oldest revision of the StackDefinition that the instance may get or roll back to."""
     definer: DefinerAccount | None = None
-    """Of an instance: the ServiceAccount that its StackDefinition names, which counts instead; None for none."""
+    """Instances only: the ServiceAccount of the StackDefinition, used instead of `service_account`; None if it names
+    none."""
     kubeconfig: KubeconfigRef | None = None
-    """The other cluster in the spec; None for this one."""
+    """The reference to another cluster; None if the objects are in this cluster."""
     packed_spec: bytes = field(repr=False)
     """JSON of the spec without template and parameters. JSON needs a fifth of the memory of a parsed template."""
     packed_template: bytes = field(default=b"", repr=False)
-    """JSON of the template, or empty if the spec has none. Apart, because many Stacks have an equal one, which they share."""
+    """JSON of the template, or empty if the spec has none. Stored separately, so that Stacks with equal templates share
+    it."""
     packed_parameters: bytes = field(default=b"", repr=False)
-    """JSON of the parameters, or empty if the spec has none. Apart, because they may be long and few need them."""
+    """JSON of the parameters, or empty if the spec has none. Stored separately, because they can be long and are rarely
+    read."""
     packed_status: bytes = field(repr=False)
     parsed_spec: Object | None = field(default=None, repr=False, compare=False)
     """See `with_parsed_spec`."""
     arrived_spec: ParsedSpec | None = field(default=None, repr=False, compare=False)
-    """The spec as it was parsed from its event, or None if it is not kept."""
+    """The spec as parsed from its watch event, or None if it was not kept."""
     phase: str = ""
     """The phase in the status."""
     true_conditions: tuple[str, ...] = ()
     """The conditions in the status that are True and that metrics show."""
     in_progress_since: str = ""
-    """Since when the status says that an action is in progress; "" for none."""
+    """Start time of the action in progress, from the status; "" for none."""
     is_size_scaled: bool = False
-    """Of a group: whether the scale subresource set its size, so that no user sets it in the spec."""
+    """Groups only: whether the size was set through the scale subresource, and not by a user in the spec."""
     defect: str = ""
     """Why `spec` lacks unreadable parts, or "" if it is complete."""
 
@@ -202,7 +205,7 @@ class HealthMarkObject:
     spec: Object
     status: Object
     resolution: str = ""
-    """Its annotation that proves it to be resolved, valid or not."""
+    """The annotation that claims that the mark is resolved. Its signature is not verified yet."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,11 +222,11 @@ class Revision:
     owner: str = ""
     """UID of the Stack in the owner reference; "" for none."""
     signature: str = ""
-    """See `hearth.engine.verified_revisions`."""
+    """The operator's signature; see `hearth.engine.verified_revisions`."""
     parts: int = 0
-    """Further objects that contain the definition."""
+    """Number of further objects that contain the definition."""
     definition_revision: int = 0
-    """Of an instance: the revision of its StackDefinition that this one was made of; 0 for none."""
+    """Instances only: the revision of the StackDefinition that this revision was made with; 0 for none."""
 
 
 def find_kubeconfig(spec: object) -> KubeconfigRef | None:

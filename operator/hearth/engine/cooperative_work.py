@@ -40,5 +40,5 @@ async def finish(
                     return result
                 if time.perf_counter() - since > SECONDS_IN_A_ROW:
                     break
-            # Within the turn, or work that never waits would never meet any other that does.
+            # Yield before the turn ends. Otherwise, no other work could ask for a turn while this work has it.
             await asyncio.sleep(0)

@@ -34,7 +34,7 @@ class HealthRuleLoader:
         self._tasks = NamedTasks(self._on_error)
         self._is_outdated = False
         self._reading = asyncio.Lock()
-        """Held from a read until its rules apply, so that no older ones follow."""
+        """Held from a read until its rules are applied, so that an older read cannot replace them."""
         self._documents: Mapping[str, str] = {}
         """The documents of the last successful read."""
         self._trouble = ""

@@ -55,7 +55,7 @@ class NamedTasks:
         """Wait until no action runs, including those that start in the meantime."""
         while self._running:
             await asyncio.wait(list(self._running.values()))
-            # The callbacks of a finished task run after those who wait for it.
+            # The callbacks of a finished task run later than the coroutines that wait for it.
             await asyncio.sleep(0)
 
     def cancel(self) -> None:

@@ -16,15 +16,15 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.packing import NOTHING
 
 Maker: TypeAlias = tuple[str, str]
-"""What made an object: the UID of a Stack, and the name of a resource in its template; "" for any of them."""
+"""The creator of an object: the UID of a Stack, and the name of a resource in its template; "" for any resource."""
 
 NO_STACKS = frozenset[str]()
 MOST_READ: Final = 1_000
-"""Stacks, or resources that read something, that are looked at: a circle has two or three."""
+"""Maximum number of Stacks, or of resources that read something, that a search visits. A circle has two or three."""
 GROWN_MEMBERS: Final = 32
-"""Members that may be made from one another: Stacks that exchange a list have fewer."""
+"""Number of members that may be made from one another. Stacks that exchange a list have fewer."""
 MEMBERS_FOR_EACH: Final = 2
-"""Further members for each object of the list that is not made from them."""
+"""Number of additional members for each listed object that is not made from the members."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +32,9 @@ class GrowingCollection:
     """A collection whose list contains objects that are made from its own members."""
 
     most: int
-    """Members that it may have."""
+    """Maximum number of members."""
     stacks: tuple[str, ...]
-    """The UIDs of the Stacks of these objects, in order."""
+    """The sorted UIDs of the Stacks that created these objects."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,13 @@ class StackReading:
     """The objects of Stacks that one Stack reads."""
 
     stacks: frozenset[str] = NO_STACKS
-    """The Stacks whose objects it reads, or waits for."""
+    """The Stacks whose objects this Stack reads or waits for."""
     makers: Mapping[str, frozenset[Maker]] = field(default_factory=dict)
-    """By resource, what made the objects that it is made from. Only makers that a signature proves."""
+    """By resource: the creators of the objects that it is made from, as far as signatures prove them."""
     nested: Mapping[str, str] = field(default_factory=dict)
-    """By UID of a nested Stack, the resource that it is."""
+    """The resource name of each nested Stack, by UID of the nested Stack."""
     is_complete: bool = True
-    """Whether everything that it reads is known."""
+    """Whether all objects that the Stack reads are known."""
 
 
 NO_READING: Final = StackReading()
@@ -69,19 +69,19 @@ class ReadCircles:
     """The Stacks that each loaded Stack reads, to detect circles. Stores only UIDs and names of resources."""
 
     _readings: dict[str, StackReading] = field(default_factory=dict)
-    """By Stack."""
+    """What each Stack reads, by UID."""
     _limited: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By Stack with a collection whose growth is limited, the Stacks of that circle."""
+    """By UID of a Stack with a limited collection: the Stacks of that circle."""
     _waiting: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
-    """By Stack that waits for what it reads, the objects of these that do not exist."""
+    """By UID of a Stack that waits for objects to read: the objects that do not exist."""
 
     @property
     def waiting(self) -> Mapping[str, frozenset[ObjectRef]]:
-        """Return the Stacks that wait for what they read, with the objects that do not exist; as many as are looked at."""
+        """Return the first `MOST_READ` Stacks that wait for objects to read, with the objects that do not exist."""
         return dict(itertools.islice(self._waiting.items(), MOST_READ))
 
     def note_waiting(self, uid: str, missing: frozenset[ObjectRef] | None) -> bool:
-        """Record what a Stack waits for; return whether that changed. missing: None if it waits for nothing that it reads."""
+        """Record the missing objects that a Stack waits to read, None if it does not wait; return whether that changed."""
         if self._waiting.get(uid) == missing:
             return False
         if missing is None:
@@ -91,7 +91,7 @@ class ReadCircles:
         return True
 
     def note(self, uid: str, reading: StackReading | None) -> set[str]:
-        """Record what a Stack reads now, None if it is not loaded; return the others for which a circle came or went."""
+        """Record what a Stack reads, None if it is not loaded; return the other Stacks whose circles changed."""
         known = self._readings.get(uid)
         if known == reading:
             return set()
@@ -105,7 +105,7 @@ class ReadCircles:
         return (set(before) ^ set(self.find(uid))) | concerned - {uid}
 
     def find(self, uid: str) -> tuple[str, ...]:
-        """Return the Stacks of a shortest circle, first the one whose object this Stack reads; () if there is none."""
+        """Return the Stacks of a shortest circle, starting with one that this Stack reads; () if there is no circle."""
         if uid not in self._readings:
             return ()
         came_from: dict[str, str] = {}
@@ -131,16 +131,16 @@ class ReadCircles:
         given: Iterable[str],
         others: OtherStacks,
     ) -> dict[str, GrowingCollection]:
-        """Find the collections of a Stack whose elements are made from their own members.
+        """Find the collections of a Stack whose lists contain objects that are made from their own members.
 
-        listed: how many objects the lists of the Stack have, by their maker; live: its collections that are made of them;
-        given: those whose elements the Stack around it may have made.
+        listed: the number of listed objects by creator; live: the collections made from these lists; given: the
+        collections whose elements may come from the parent Stack.
         """
         found: dict[str, GrowingCollection] = {}
         circle: set[str] = set()
         for root in (*live, *given):
             feeding = self._find_feeding((uid, root), others)
-            # What a Stack is given has no makers of its own.
+            # Elements from the parent Stack have no recorded creators, so everything that feeds the collection counts.
             inside = feeding & listed.keys() if root in live else feeding
             if inside:
                 outside = sum(number for maker, number in listed.items() if maker not in inside) if root in live else 0
@@ -154,12 +154,12 @@ class ReadCircles:
         return found
 
     def _find_feeding(self, goal: Maker, others: OtherStacks) -> set[Maker]:
-        """Return what makes objects for the goal, and is itself made from objects that the goal makes."""
+        """Return the creators of objects for the goal that are themselves made from objects of the goal."""
         readers: dict[Maker, list[Maker]] = {}
         seen, waiting, number = {goal}, [goal], 0
         while waiting and number < MOST_READ:
             each = waiting.pop()
-            # What a Stack reads is unknown before it is loaded, so that it may read the goal.
+            # Until a Stack is loaded, assume that it reads objects of the goal.
             reading = self._readings.get(each[0])
             is_known = reading.is_complete if reading is not None else not others.is_awaited(each[0])
             makers = self._find_makers(each, others) if is_known else frozenset({goal})
@@ -170,7 +170,7 @@ class ReadCircles:
                     seen.add(maker)
                     waiting.append(maker)
         if waiting:
-            # More than can be looked at: each may be made from the goal.
+            # The search was cut off, so assume that every visited creator uses objects of the goal.
             return seen
         feeding: set[Maker] = set()
         waiting = [each for each in (goal, (goal[0], "")) if each in readers]
@@ -182,18 +182,18 @@ class ReadCircles:
         return feeding
 
     def _find_makers(self, reader: Maker, others: OtherStacks) -> frozenset[Maker]:
-        """Return what made the objects that something is made from."""
+        """Return the creators of the objects that a resource is made from."""
         uid, root = reader
         makers = self._readings.get(uid, NO_READING).makers
         found = makers.get(root, NOTHING) if root else frozenset[Maker]().union(*makers.values())
         if parent := others.find_parent(uid):
-            # Its definition is made by the Stack around it.
+            # The parent Stack makes the definition of a nested Stack.
             found |= {(parent, self._readings.get(parent, NO_READING).nested.get(uid, ""))}
         return found
 
 
 def retrace(last: str, uid: str, came_from: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the way to the last Stack, without the one at which it begins."""
+    """Return the path to the last Stack, without its start."""
     way = []
     while last != uid:
         way.append(last)

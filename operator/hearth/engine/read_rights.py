@@ -31,11 +31,13 @@ CONCURRENCY = 4
 RETRY = 2.0
 """Seconds until a question without an answer is repeated."""
 SETTLED_AFTER = 2.0
-"""Seconds after a change until the questions are asked once more: authorizers learn of it from a watch of their own."""
+"""Seconds after a change until the questions are asked once more, because authorizers learn of it from their own watch.
+"""
 SHARE = 10.0
-"""In a cluster whose RBAC changes all the time, repeating all questions takes at most this share of the time."""
+"""Minimum pause after repeating all questions, as a multiple of the time that they took. It limits the load in a
+cluster whose RBAC changes constantly."""
 REFRESH = 600.0
-"""Seconds until questions are repeated in any case: for authorizers other than RBAC, and RBAC that may not be watched.
+"""Seconds until questions are repeated in any case, for other authorizers and for RBAC that the operator cannot watch.
 """
 
 Key: TypeAlias = tuple[str, str, str, str, str, str]
@@ -54,7 +56,7 @@ class Question:
     answer: bool | None = None
     """None before the API server answered."""
     stacks: set[str] = field(default_factory=set)
-    """The Stacks that the answer concerns."""
+    """The Stacks that use the answer."""
 
 
 class ReadRights:
@@ -72,10 +74,10 @@ class ReadRights:
         self._new: dict[Key, None] = {}
         self._again: dict[Key, None] = {}
         self._failed: dict[Key, None] = {}
-        """Those without an answer, asked after all others: one that always fails must not hold them up."""
+        """Questions without an answer. They are asked last, so that one that always fails does not delay the others."""
         self._task: asyncio.Task[None] | None = None
         self._is_due = False
-        """Whether a timer asks all questions again."""
+        """Whether a timer runs that asks all questions again."""
         self._is_repeat_due = False
         """Whether to repeat all questions as soon as the questions in progress are answered."""
         self._not_before = 0.0
@@ -152,7 +154,7 @@ class ReadRights:
     def _note_user(self, stack_uid: str, key: Key, question: Question) -> None:
         keys = self._by_stack.setdefault(stack_uid, set())
         if len(keys) >= limits.READ_RIGHTS:
-            # Names and namespaces of earlier definitions add up. Only the current ones are repeated.
+            # Questions of earlier definitions accumulate. Drop all of them; the current ones are asked again.
             self.forget(stack_uid)
             keys = self._by_stack.setdefault(stack_uid, set())
             self._questions[key] = question
@@ -169,7 +171,8 @@ class ReadRights:
     def _repeat_after(self, delay: float) -> None:
         left = max(delay, self._not_before - self._clock.monotonic())
         if self._again:
-            # They are being asked. What changed in the meantime is asked after that, and after the pause that it causes.
+            # A repetition is in progress. Start the next one after it and after its pause, to cover changes in the
+            # meantime.
             self._is_repeat_due = True
         elif left <= 0:
             self._again.update(dict.fromkeys(self._questions))

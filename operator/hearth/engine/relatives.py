@@ -28,7 +28,7 @@ from hearth.plan.stack.cleanup import TreeClaim
 from hearth.plan.stack.stack_planner import StackPlanner
 
 HANDOVER = "HandoverPending"
-"""The reason of a resource that waits until another Stack of the tree lets its object go."""
+"""The reason of a resource that waits until another Stack of the tree releases its object."""
 FORBIDDEN = "Forbidden"
 OFFER = "offer"
 """The purpose of the signature of an offer."""
@@ -113,7 +113,7 @@ class Objection:
     message: str
     """Text that follows the name of the object."""
     is_final: bool
-    """Whether only the user can resolve it."""
+    """Whether only the user can resolve the conflict."""
 
 
 @dataclass(slots=True)
@@ -121,13 +121,13 @@ class Relatives:
     """The loaded Stacks, with the Stacks that keep objects for others."""
 
     _loaded: dict[str, LoadedStack] = field(default_factory=dict)
-    """By UID."""
+    """The loaded Stacks by UID."""
     _idle: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By UID of a Stack that was unloaded because it was complete: the version of its spec then."""
+    """By UID of a Stack that was unloaded when it was complete: the version of its spec at that time."""
     _known: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    """By UID: what others saw of a Stack when those that keep objects were notified of it."""
+    """By UID: the visible state of a Stack when the Stacks that keep objects were last notified of it."""
     _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
-    """The generation of all trees, and by UID of any Stack its tree as of then."""
+    """The generation of all trees, and the tree of each Stack by UID at that generation."""
 
     def register(self, uid: str, loaded: LoadedStack) -> None:
         """Add a Stack that was loaded."""
@@ -172,14 +172,15 @@ class Relatives:
         found = [claim for node in staying for claim in self._ask(node, uid, child, services)]
         certain = next((claim for claim in found if claim.is_certain), None)
         if certain is not None:
-            # The one that takes it over may have asked before.
+            # Notify the Stack that takes the object over, because it may have asked before.
             services.queue.on_retry_trigger(retry_triggers.object_trigger(child.kind, child.ref))
             return certain
         if pending := next((claim for claim in found if claim.is_pending), None):
             return pending
         stack = services.management_cluster.find_stack(uid)
         if stack is not None and stack.deleting and self._is_awaited(uid, services):
-            # The tree writes the Stack that may name the object only once this Stack is deleted, and each would wait for the other.
+            # Keeping the object would be a deadlock: the Stack that may name it is written only after this Stack is
+            # deleted.
             return None
         if stack is None:
             return None
@@ -187,7 +188,8 @@ class Relatives:
             return next((claim for claim in found if claim.is_foreign), found[0])
         is_nested = names.is_stack(child.kind.group, child.kind.name) and not stack.deleting
         if is_nested and self.has_foreign(uid, services) and not is_let_go(child, uid, services):
-            # Another process may not ask why its deletion begins, so the object tells.
+            # Offer the nested Stack before its deletion: another process can see only from the object why it is
+            # deleted.
             return TreeClaim(stack=f"{child.namespace}/{child.name}", is_foreign=True)
         return None
 
@@ -246,7 +248,7 @@ class Relatives:
         if node.uid != uid and not services.find_boundary(stack).find_denial(child.ref):
             yield from find_naming(node, planner, child)
             if member.definition.rejection is not None:
-                # The user's correction there may name it.
+                # After the user corrects that Stack, it may name the object.
                 yield TreeClaim(stack=str(node))
         yield from self._find_unwritten(node, planner, child, services)
 
@@ -302,7 +304,7 @@ class Relatives:
                 f"remove it from one of the two"
             )
             return Objection(message=message, is_final=True)
-        # It may have asked before this Stack named the object.
+        # Notify the owner: it may have asked before this Stack named the object.
         services.queue.enqueue(owner, live_uid)
         return Objection(message=describe_wait(node), is_final=False)
 
@@ -484,7 +486,7 @@ def find_naming(node: Node, planner: StackPlanner, child: Child) -> Iterator[Tre
     if naming is None:
         return
     status = planner.statuses.get(naming.resource)
-    # A Stack whose account may not write the object does not get it, so nothing is kept for it.
+    # Keep nothing for a Stack whose account cannot write the object.
     if status is None or status.reason != FORBIDDEN:
         yield TreeClaim(stack=str(node), resource=naming.resource, is_certain=naming.is_certain)
 

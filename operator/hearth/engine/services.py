@@ -56,13 +56,13 @@ class Services:
     health_marks: HealthMarkClient
     snapshots: SnapshotClient
     workload_cluster: WorkloadCluster
-    """The home cluster, which has the Stacks. `find_link` returns the cluster of a Stack's objects."""
+    """The home cluster, which contains the Stacks. `find_link` returns the cluster of a Stack's objects."""
     clock: Clock
     hashes: HashFunction
     queue: WorkQueue
     backoff: BackoffPolicy
     health_rules: HealthRules
-    """How health is assessed, by kind."""
+    """The health rules by kind."""
     evaluations: Evaluations = field(default_factory=Unassisted)
     """Evaluation of slow expressions."""
     own_namespace: str = ""
@@ -72,7 +72,7 @@ class Services:
     namespaced_watches: frozenset[str] = frozenset()
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks that have them."""
     tenancy: Tenancy = field(default_factory=Tenancy)
-    """Where the objects of Stacks may be."""
+    """The namespaces and accounts that Stacks may use."""
     share: Share = WHOLE
     """The share of all Stacks that this process is responsible for."""
     definitions: StackDefinitionClient | None = None
@@ -84,7 +84,7 @@ class Services:
     remote_clusters: RemoteClusters | None = None
     """The other clusters that Stacks use, or None if this operator uses none."""
     links: ClusterLinks = field(default_factory=ClusterLinks)
-    """Which cluster each Stack's objects are in."""
+    """The cluster of each Stack's objects."""
     relatives: Relatives = field(default_factory=Relatives)
     """The loaded Stacks of each tree."""
     circles: ReadCircles = field(default_factory=ReadCircles)
@@ -146,7 +146,7 @@ class Services:
             stack = self.management_cluster.find_stack(stack_uid)
             if stack is not None and stack.kubeconfig is not None:
                 return cluster_links.make_unknown(self.health_rules)
-        # Every write asks, so the home link is made once.
+        # Create the home link only once, because every write asks for it.
         home = self.links.home
         if home is None:
             home = self.links.home = ClusterLink(

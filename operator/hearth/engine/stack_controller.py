@@ -42,10 +42,10 @@ RETRY_UNKNOWN = 5.0
 RECONCILES_PER_YIELD = 16
 """Reconciles before the loop yields to other tasks."""
 SECONDS_PER_YIELD = 0.01
-"""The loop yields after this time anyway. The first reconcile of thousands of resources outlasts a thousand small ones.
-"""
+"""Maximum seconds before the loop yields. The first reconcile of thousands of resources takes longer than a thousand
+small ones."""
 LATEST = ""
-"""In the place of a key: the latest reconcile of the Stack, which its status reports."""
+"""Used instead of a step key: the latest reconcile of the Stack, which its status reports."""
 
 
 class StackController:
@@ -353,7 +353,7 @@ class StackController:
 
     def find_stalls(self) -> list[str]:
         """Return a sentence per component that has work but makes no progress. Each calls for a process restart."""
-        # A new process would reach another cluster no better.
+        # Only the home cluster counts, because a restart does not help to reach another cluster.
         home = self._lanes.home.executor
         found = (each.find_stall() for each in (home, self._status_writer, self._health_marks, self._snapshots))
         return [stall for stall in found if stall]
@@ -386,7 +386,7 @@ class PlannedWrites:
         self._observer = observer
         self._now = now
         self._since: dict[tuple[str, str], float] = {}
-        """By Stack and key, the time of the event."""
+        """The time of the event, by Stack and key."""
         self._traces: dict[str, dict[str, object]] = {}
         """By UID of the Stack, then by key. Empty while traces are off."""
 

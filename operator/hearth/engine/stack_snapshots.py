@@ -28,7 +28,7 @@ GROUP = "snapshot.storage.k8s.io"
 VOLUME_SNAPSHOT_VERSION, VOLUME_SNAPSHOT = f"{GROUP}/v1", "VolumeSnapshot"
 VOLUME_PURPOSE = "volume snapshot"
 REFUSALS = frozenset({400, 403, 404, 405, 422})
-"""Answers that a retry does not change."""
+"""Response codes that would be the same after a retry."""
 NOT_SERVED = f"the cluster does not serve {VOLUME_SNAPSHOT_VERSION} {VOLUME_SNAPSHOT}"
 FIELD = "signature"
 SNAPSHOT_PURPOSE = "stack snapshot"
@@ -86,7 +86,8 @@ def find_pinned(services: Services, stack: StackObject) -> frozenset[int] | None
     """Return the numbers of the revisions that snapshots of the Stack pin; None while that is unknown."""
     snapshots = services.snapshots
     if not snapshots.is_synced:
-        # Without the kind there is no snapshot. If it is served and cannot be listed, any revision may be pinned.
+        # If the kind does not exist, there are no snapshots. If it is served but cannot be listed, any revision may be
+        # pinned.
         is_served = services.workload_cluster.kinds.find(STACK_SNAPSHOT_VERSION, STACK_SNAPSHOT) is not None
         return None if is_served else frozenset()
     bound = (each for each in snapshots.snapshots_of(stack.namespace, stack.owner_key) if "revision" in each.status)

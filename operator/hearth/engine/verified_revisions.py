@@ -24,11 +24,11 @@ class RevisionSet:
     """The revisions with one Stack's label in the Stack's namespace."""
 
     verified: tuple[Revision, ...] = ()
-    """Signed by this operator for this Stack, by rising number. Only these count."""
+    """Revisions signed by this operator for this Stack, in ascending order. Only these are used."""
     tampered: tuple[Revision, ...] = ()
-    """Neither signed nor stored by an earlier version: changed or created by another writer."""
+    """Revisions neither signed nor stored by an earlier version. Another writer changed or created them."""
     unsigned: tuple[Revision, ...] = ()
-    """Stored by a version without signatures, or under another key."""
+    """Revisions stored by a version without signatures, or signed with another key."""
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -26,7 +26,7 @@ class DirtyScope(enum.Enum):
     EVALUATED = "evaluated"
     """All resources that wait for an evaluation."""
 
-    # `enum.Enum` implements it in Python, and every event hashes one.
+    # `enum.Enum` implements `__hash__` in Python, and every event hashes a scope.
     __hash__ = object.__hash__
 
 
@@ -63,12 +63,12 @@ class ClusterEvent:
     """An event in another cluster, which concerns only its Stacks."""
 
     key: str
-    """Of the cluster."""
+    """The key of the cluster."""
     event: KindsChanged | CacheSynced | RetryTrigger | ClusterStateChanged
 
 
 Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange | RetryTrigger | ClusterEvent
-"""An event that names no single Stack; in the home cluster, unless it says otherwise."""
+"""An event that does not name a single Stack. It concerns the home cluster, unless it names another one."""
 
 
 class WorkQueue:

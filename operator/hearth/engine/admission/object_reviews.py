@@ -275,7 +275,8 @@ async def review_snapshot(builder: RevisionBuilder, review: Review) -> ReviewRes
     """Review a new StackSnapshot. Its Stack never changes, so a later write needs no review."""
     name = str(review.spec.get("stackName") or "")
     if review.old is not None or not name:
-        # An instance that does not exist is waited for as well, which its status says.
+        # A snapshot of an instance has no `stackName`. It waits for an instance that does not exist and reports that in
+        # its status.
         return review_module.ALLOWED
     stack = await find_live(builder, names.STACK, namespace=review.namespace, name=name)
     warning = describe_stack(stack, name=name, namespace=review.namespace)

@@ -38,7 +38,7 @@ REVIEWS: Mapping[str, Work] = {
     "StackSnapshot": object_reviews.review_snapshot,
     well_known_kinds.STACK_TEMPLATE.name: object_reviews.review_template,
 }
-"""What reviews the objects of a kind whose authors need no right to anything else."""
+"""The review function by kind, for kinds whose authors need no permissions for other objects."""
 
 
 class TooBusy(Exception):
@@ -51,7 +51,7 @@ class Reviewer:
 
     builder: RevisionBuilder
     author_check: AuthorCheck | None = None
-    """None: any author may name any ServiceAccount."""
+    """Checks the permissions of the author; None if any author may name any ServiceAccount."""
     check_kubeconfig: Callable[[str], object] = str
     """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
     on_limit: Callable[[str], None] = lambda _limit: None
@@ -80,7 +80,7 @@ class Reviewer:
         denial = await self._find_definer_denial(review)
         if denial:
             return ReviewResult(denial=denial)
-        # It imports the models of the API, and most operators serve no StackDefinitions.
+        # Imported here, because it imports the API models, and most operators serve no StackDefinitions.
         from hearth.engine.admission import definition_review
 
         return await self._review(review, definition_review.review_definition)

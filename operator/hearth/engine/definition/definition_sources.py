@@ -37,17 +37,16 @@ COMPRESSED = ".gz"
 """Suffix of a key whose value in `binaryData` is compressed."""
 INLINE_PATH = "spec.template"
 UNITED_PATH = "spec.templateRefs"
-"""The location of a template that several objects contain."""
+"""Location in messages for a template that is merged from several objects."""
 SECTIONS = ("parameters", "conditions", "resources", "outputs")
-"""The maps of a template, which are united name by name."""
+"""The maps of a template. Those of several objects are merged by name."""
 PARAMETER_KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
 MISSING: Final = "0"
-"""The version of a source that does not exist: before every other one."""
+"""The version of a source that does not exist, lower than any other version."""
 TEMPLATE_NAMESPACE: Final = "templateNamespace"
-"""The field with the namespace of the ConfigMaps. If the definition has an account, it is the account's namespace:
-anyone who can write ConfigMaps there decides the objects that are written with its rights.
-"""
+"""The field with the namespace of the ConfigMaps. If the definition has an account, it is the account's namespace,
+because anyone who can write ConfigMaps there controls what is written with the rights of the account."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -56,13 +55,13 @@ class SourceReader:
 
     management_cluster: ManagementSources
     boundary: Boundary | None = None
-    """Of the Stack; None for the operator's own account."""
+    """The boundary of the Stack; None for the operator's own account."""
     versions: dict[ObjectRef, str] = field(default_factory=dict)
     """The resource versions of the sources that were read; `MISSING` for those that do not exist."""
     take_turn: TakeTurn = field(default=contextlib.nullcontext, repr=False, compare=False)
     """Waits for a turn to parse the sources."""
     on_size: Callable[[int], None] = field(default=lambda _size: None, repr=False, compare=False)
-    """Gets the characters of texts before they are parsed."""
+    """Called with the number of characters before texts are parsed."""
 
     async def get_source(self, ref: ObjectRef, *, place: str, is_binary: bool = False) -> Mapping[str, str]:
         """Return the data of a source, or the binary data of a ConfigMap, in base64. place: where the definition names it.
@@ -79,7 +78,8 @@ class SourceReader:
                 raise
             raise SourceForbidden(f"{place}: {ref} {self._explain(ref)}") from error
         version = data.version if isinstance(data, well_known_kinds.SourceData) else ""
-        # Several keys of one source may be read at different times: the definition has all of its changes until the first.
+        # Several keys of one source may be read at different times. Record the first version: the data may be newer,
+        # but not older.
         self.versions.setdefault(ref, version)
         return data
 
@@ -114,7 +114,7 @@ class TemplateSource:
     ref: ObjectRef
     key: str
     field: str
-    """`spec.templateRef` or `spec.templateRefs[0]`."""
+    """The field that names the source: `spec.templateRef` or `spec.templateRefs[0]`."""
 
     @property
     def path(self) -> str:
@@ -272,14 +272,14 @@ class ParameterSource:
 
     ref: ObjectRef
     place: str
-    """`spec.parametersFrom[0]`."""
+    """The field that names the source, for example `spec.parametersFrom[0]`."""
     is_optional: bool = False
     is_recorded: bool = False
-    """Whether an earlier revision names the source, which no user can change."""
+    """Whether an earlier revision names the source. Users cannot change that reference."""
     key: str = ""
-    """The one key that is read; "" for all."""
+    """The only key to read; "" for all keys."""
     parameter: str = ""
-    """The parameter that the one key sets."""
+    """The parameter that gets the value of `key`."""
 
     def __str__(self) -> str:
         return f"{self.place} ({self.ref})"
@@ -328,7 +328,7 @@ async def read_parameters(
             missing.append(str(error))
             continue
         except ApiStatusError as error:
-            # Any other answer leads to a retry.
+            # All other errors are retried.
             if not error.is_not_found:
                 raise
             if not source.is_optional:
@@ -339,7 +339,7 @@ async def read_parameters(
             continue
         size += sum(len(each or "") for each in data.values())
         found.update(parse_source(source, data, wanted=wanted))
-    # Unused keys also take time: each Stack reads a large source again.
+    # Count unused keys too, because each Stack reads the whole source again.
     reader.on_size(size)
     if missing:
         raise (SourceForbidden if is_forbidden else SourceNotFound)("\n".join(missing))
@@ -466,7 +466,7 @@ class ReadSpec:
 
     spec: Object
     path: str = INLINE_PATH
-    """Where the template is, for messages."""
+    """Location of the template, for messages."""
 
     def relocate(self, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
         """Yield the errors with the location where they occur."""

@@ -59,11 +59,11 @@ from hearth.template.parser import policies
 logger = structlog.get_logger(__name__)
 
 SNAPSHOT_RETRY = 10.0
-"""Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
+"""Seconds until a StackSnapshot that could not be restored is read again. Changes to it are noticed at once."""
 FULL_RETRY = 30.0
-"""Seconds until a Stack beyond the limit of other clusters tries again to use one."""
+"""Seconds until a Stack tries again to use another cluster, after the limit on clusters was reached."""
 KEPT = 8
-"""Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
+"""Number of recent definitions whose sensitive texts are redacted. Children no longer contain texts of older ones."""
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -80,24 +80,24 @@ class DefinitionSync:
     """Revision of `blueprint`; None before the first accepted definition or for the empty revision."""
     rejection: DefinitionRejection | None = None
     refreshed_parameters: tuple[str, ...] = ()
-    """Sensitive parameters of an earlier target revision whose values changed since."""
+    """If the target is an earlier revision: its sensitive parameters whose values have changed since."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
     targets: TargetTracker = field(default_factory=TargetTracker)
     cluster: StackCluster = field(init=False)
-    """The cluster of the objects."""
+    """The cluster that contains the Stack's objects."""
     revisions: StackRevisions = field(init=False)
     schedule: SyncSchedule = field(init=False)
     """When the next sync is due."""
     source_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
-    """The resource versions of the sources that the last accepted or rejected definition was read from."""
+    """The resource versions of the sources of the last accepted or rejected definition."""
     _read_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
-    """Those of the definition that is being processed."""
+    """The resource versions of the sources of the definition that is being processed."""
     _recorded: frozenset[ObjectRef] = frozenset()
     """The sources of the stored revision that is loaded instead of the spec."""
     generation: int = -1
     """Generation of the last accepted or rejected spec; -1 before the first."""
     definition_revision: int = 0
-    """Of an instance: the revision of its StackDefinition that this spec was made with."""
+    """Instances only: the revision of the StackDefinition that this spec was made with."""
     is_deleting: bool = False
     protected_by: str = ""
     """What forbids the requested deletion of the Stack, and the way out; "" for nothing."""
@@ -108,19 +108,19 @@ class DefinitionSync:
     is_group: bool = False
     """Whether the Stack is a ResourceGroup."""
     was_at_rest: bool = False
-    """Whether this continues with a Stack that was idle."""
+    """Whether the Stack was idle when it was loaded."""
     _sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
-    """Those of the current and earlier definitions."""
+    """The sensitive texts of the current and earlier definitions."""
     resources: RevisionResources = field(init=False)
     """The resource names of the active revision and of those that its target protects."""
     is_suspendable: bool = False
-    """Whether all kinds of objects were known when the definition was unavailable last."""
+    """Whether all kinds of objects were known the last time the definition was unavailable."""
     is_sound: bool = True
     """Whether the last sync ended without an internal error."""
     _without_room: tuple[tuple[int, int, int], int] | None = None
-    """The version and the size of the definition that had no room in memory last."""
+    """The version and size of the last definition that was rejected for lack of memory."""
     _options_version: tuple[int, int] = (-1, 0)
-    """The generation and the revision of the StackDefinition that `options` was read from."""
+    """The generation and the StackDefinition revision that `options` was read from."""
 
     def __post_init__(self) -> None:
         """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
@@ -321,7 +321,7 @@ class DefinitionSync:
             cluster = self.services.find_link(stack.uid).cluster.acting_as(boundary.user)
             await restored_objects.take_back(self.services, stack, cluster)
         if stack.deleting:
-            # Once the objects are released, the revisions that tell it are deleted too.
+            # Check before the objects are released: afterward, the revisions that record it are deleted too.
             self.is_orphaned = self.is_orphaned or await verified_revisions.find_orphaned(
                 self.services.management_cluster, self.services.hashes, stack
             )
@@ -359,7 +359,7 @@ class DefinitionSync:
 
     def on_snapshot_changed(self, name: str) -> None:
         """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
-        # A sync in progress may have read it before the change, and is not rejected yet.
+        # A sync in progress may have read the snapshot before the change, and may reject the definition later.
         may_wait = self.rejection is not None or self.schedule.is_running
         if may_wait and name == self.options.to_snapshot and not self.targets.has_resolved(name):
             self.schedule.request_now()
@@ -369,7 +369,7 @@ class DefinitionSync:
         if self.cluster.refusal is not None or self.blueprint is None:
             await self._reject(stack, self.cluster.refusal)
         else:
-            # A newer spec is read when the cluster is back, which is reported.
+            # When the cluster returns, a sync starts and reads the newer spec.
             self.schedule.put_off(sync_schedule.AWAY_RETRY)
 
     def _runs(self, hashed: str, spec: Object) -> bool:
@@ -443,7 +443,7 @@ class DefinitionSync:
         before: the target until now; known: its blueprint, None after a restart.
         """
         new = blueprint.resources
-        # Without the former blueprint, it is not known which resources differ.
+        # Without the former blueprint, the changed resources are unknown.
         old = known.resources if known is not None else new
         message = rollback_notes.describe_end(
             before,
@@ -452,7 +452,7 @@ class DefinitionSync:
             new=new.keys(),
             changed=[name for name, resource in new.items() if name in old and old[name] is not resource],
         )
-        # A person has to see it, whether they meant it or not.
+        # A Warning, so that a user notices it even if it was intended.
         await self.services.management_cluster.emit_event(
             stack, type_="Warning", reason=rollback_notes.ENDED, message=message
         )
@@ -546,7 +546,7 @@ class DefinitionSync:
         if is_readable and self._recorded:
             sources = sources | self._recorded
         if not is_denied:
-            # A deletion needs the cluster too.
+            # Follow the sources of the cluster during a deletion too, which needs the cluster.
             sources = sources | found if (found := self.cluster.find_sources(stack)) else sources
         self.schedule.follow_sources(sources)
 
@@ -590,7 +590,7 @@ class DefinitionSync:
             usable = [each for each in known.verified if each.definition_revision >= stack.minimum_revision]
             choice = self.targets.choose(hashed, options, revisions=usable, active=active, rollback=restore)
         except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
-            # A later definition is newer than the request, whether or not it is possible then.
+            # Record it, so that a later definition takes precedence even if the rollback is possible by then.
             self.targets.record_rejected_rollback(
                 RollbackRequest(
                     to_revision=options.to_revision or 0,
@@ -617,7 +617,7 @@ class DefinitionSync:
         rejected = self._recorded if is_fallback else frozenset[ObjectRef]()
 
         def follow(sources: frozenset[ObjectRef]) -> None:
-            # The spec may no longer name them. They are watched from their first read on.
+            # The spec may no longer name these sources. Watch them from their first read on.
             self._recorded = rejected | sources
             self._follow_sources(stack)
 
@@ -646,7 +646,7 @@ class DefinitionSync:
         if definition.size is None or target is None or self.options.environment.is_empty:
             return 0
         for revision in self.builder.load_revisions(stack).verified:
-            # A process that died may have stored a revision that no status names.
+            # A process that crashed may have stored a revision that no status mentions.
             is_unfinished = revision.number > target.highest_revision or (
                 revision.number == target.revision and not target.is_completed
             )

@@ -20,7 +20,7 @@ LIMIT_REACHED = "LimitReached"
 """Rejection reason for a definition whose namespace has no memory left."""
 UNCHANGED = "the active revision is unchanged"
 NOTHING_ACTIVE = "nothing is applied"
-"""Consequences of a mistake, with and without an active revision."""
+"""How a rejection message ends, with and without an active revision."""
 
 
 def reject_definition(

@@ -52,14 +52,14 @@ EMPTY = Blueprint(resources={}, outputs={}, reads={})
 UNKNOWN = Blueprint(resources={}, outputs={}, reads={}, is_unknown=True)
 """The blueprint of a Stack that is suspended although its definition is unavailable."""
 NONE: frozenset[ObjectRef] = frozenset()
-"""One shared instance: an empty set needs as much memory as one of four."""
+"""One shared instance, because even an empty set needs as much memory as a set of four."""
 SourcesCallback: TypeAlias = Callable[[frozenset[ObjectRef]], None]
-"""Is notified of the objects that a stored definition is read from."""
+"""Called with the objects that a stored definition is read from."""
 MAX_CONCURRENT_BUILDS = 16
-"""Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
-"""
+"""Definitions in progress. Together with the writes of children and statuses, they must stay below the maximum number
+of concurrent requests of a connection."""
 MAX_LARGE_BUILDS = 2
-"""Definitions from texts of more than `LARGE` characters: each may take 80 MiB."""
+"""Definitions in progress with texts of more than `LARGE` characters. Each may take 80 MiB."""
 LARGE = 128 * 1024
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Groups and kind of Events."""
@@ -125,7 +125,7 @@ class StoredRevision:
     revision: Revision | None = None
     """None for the empty revision."""
     renewed: tuple[str, ...] = ()
-    """Sensitive parameters whose values changed since."""
+    """Sensitive parameters whose values have changed since the revision was stored."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -144,19 +144,19 @@ class RevisionBuilder:
     large_slots: FairSlots = field(default_factory=lambda: FairSlots(MAX_LARGE_BUILDS))
     """The slots for large definitions, which need up to twenty times their size while they are in progress."""
     large: set[str] = field(default_factory=set)
-    """UIDs of the Stacks whose definitions are made from large texts, of those that were read."""
+    """UIDs of the Stacks whose definitions were found to be large when they were last read."""
     compile_slots: FairSlots = field(default_factory=lambda: FairSlots(1))
-    """The turn of the definition that is compiled for a moment: of some that take long in one namespace, one."""
+    """Turns to compile: one definition at a time, so that slow ones in one namespace do not block other namespaces."""
     tenancy: Tenancy = field(default_factory=Tenancy)
     blueprints: BlueprintCache = field(default_factory=BlueprintCache)
     find_link: Callable[[str], ClusterLink] | None = None
-    """Finds the cluster of a Stack's objects by its UID; None if all are in `cluster`."""
+    """Returns the link to the cluster of a Stack's objects, by UID; None if all objects are in `cluster`."""
     remote_slots: weakref.WeakValueDictionary[str, asyncio.Semaphore] = field(
         default_factory=weakref.WeakValueDictionary
     )
-    """The same slots for each other cluster in use, which may answer slowly or not at all."""
+    """The slots of each other cluster in use. They are separate, because it may answer slowly or not at all."""
     read: dict[str, Mapping[str, ReadValue]] = field(default_factory=dict)
-    """By Stack, the external objects that `forEach` makes members of, as they are now."""
+    """The current external objects from which `forEach` makes members, by Stack."""
 
     def find_reader(self, stack: StackObject) -> SourceReader:
         """Return the reader of the Stack's sources."""
@@ -238,7 +238,7 @@ class RevisionBuilder:
             return self.large_slots.take(stack.namespace)
         if stack.kubeconfig is None:
             return self.slots.take(stack.namespace)
-        # A Secret names a cluster more reliably than the content that was last read from it.
+        # Identify the cluster by its Secret, because the content that was last read may be outdated.
         name = f"{stack.namespace}/{stack.kubeconfig.name}"
         slots = self.remote_slots.get(name)
         if slots is None:
@@ -297,11 +297,12 @@ class RevisionBuilder:
         kinds, identity = cluster.kinds, stack.identity
         pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition), take_turn=take_turn)
         loaded: list[Kind] = []
-        # A kind may appear while others are loaded. The generation counts it, so nothing would load its schema later.
+        # Repeat, because more kinds may appear while schemas are loaded. The generation already counts them, so their
+        # schemas would not be loaded later.
         while (served := [kind for pair in pairs if (kind := kinds.find(*pair)) is not None]) != loaded:
             await cluster.load_schemas(served)
             loaded = served
-        # The live spec always decides on adoption, for any revision.
+        # Always use the adoption policy of the live spec, even for an earlier revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         generation = kinds.generation
         made_outline = outlines.make(definition, stack=identity, place=f"{generation} {key}", previous=previous)
@@ -318,7 +319,7 @@ class RevisionBuilder:
             take_turn=take_turn,
         )
         if kinds.generation != generation:
-            # Some resources may have been compiled with other schemas, so nothing is compiled on the base of them.
+            # Some resources may have been compiled with other schemas, so later compilations must not reuse them.
             return dataclasses.replace(made, adopts=adopts, compiled_from=None)
         blueprint = dataclasses.replace(made, adopts=adopts)
         self.blueprints.keep(digest, identity, blueprint)
@@ -375,8 +376,9 @@ class RevisionBuilder:
             created = await self._create(stack, revision, stored)
             if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
                 return created
-        # Another writer's object has the name, or the name of a further object, or an earlier version compressed the same
-        # definition otherwise and was killed. The next name is unpredictable because it contains a signature.
+        # The name is taken by an object of another writer, by a further object of a revision, or by the same definition
+        # that an earlier version compressed differently before it was killed. The next name is unpredictable because it
+        # contains a signature.
         key = self.hashes.sign("name of a revision", [stack.uid, hashed, revision.number])
         created = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
         if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
@@ -404,7 +406,7 @@ class RevisionBuilder:
         if revision is None:
             raise SourceNotFound("it is no longer stored; name another one, or change the spec")
         definition = await self.read_revision(stack, revision, on_sources=on_sources)
-        # The size in the spec may be newer; the revision's size was accepted.
+        # Treat the size as accepted: it was accepted with the revision, and the spec may contain a newer one.
         accepted = dataclasses.replace(stack, is_size_scaled=True)
         blueprint = await self.compile(definition, accepted, surge=surge)
         return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
@@ -463,7 +465,7 @@ class FairSlots:
         self._places = places
         self._turns = FairTurns()
         self._waiting: dict[str, asyncio.Future[None]] = {}
-        """By number: those that wait."""
+        """The waiting coroutines by number."""
         self._numbers = itertools.count()
 
     def locked(self) -> bool:
@@ -490,7 +492,7 @@ class FairSlots:
     def _admit(self) -> None:
         while (number := self._turns.take(self._places)) is not None:
             granted = self._waiting.pop(number)
-            # One that was cancelled gives its place back as soon as it runs.
+            # A cancelled coroutine returns its place as soon as it runs.
             if not granted.done():
                 granted.set_result(None)
 

@@ -26,7 +26,8 @@ OPEN_GRACE = 5.0
 PLACE = "spec.kubeConfig.secretRef"
 HERE: Final = "this cluster"
 GONE: Final = (ClusterReason.NOT_FOUND, ClusterReason.FORBIDDEN)
-"""Reasons why a kubeconfig cannot be read when its namespace is being deleted: RoleBindings go as Secrets do."""
+"""Reasons why a kubeconfig becomes unreadable while its namespace is being deleted, which deletes RoleBindings as well
+as Secrets."""
 
 
 class ClusterDenied(Exception):
@@ -45,11 +46,11 @@ class StackCluster:
         self._uid = uid
         self._services = services
         self._problem: DefinitionRejection | None = None
-        """Why the cluster in the spec is not used, or None if it is."""
+        """Why the cluster in the spec is not used; None if it is used."""
         self._hidden: tuple[frozenset[str], ...] = ()
-        """The credentials in use, and those before."""
+        """The current and earlier credentials, to be redacted."""
         self._identity = ""
-        """The identity of the cluster that was linked last, or "" if unknown."""
+        """The identity of the last linked cluster; "" if unknown."""
         self.is_lost = False
         """Whether the credentials were deleted with the namespace, and no connection is open."""
 
@@ -93,7 +94,8 @@ class StackCluster:
         try:
             await self._choose(stack, before)
         except ClusterDenied as error:
-            # A problem lasts until the decision: what waits for the home cluster must not write in the meantime.
+            # Keep the problem until the new choice is complete. Otherwise, steps of the home cluster could be written
+            # in the meantime.
             self._problem = await self._find_problem(stack, error, before)
         else:
             self._problem, self.is_lost = None, False
@@ -106,7 +108,8 @@ class StackCluster:
         self.is_lost = False
         message = str(denied)
         if stack.deleting and denied.reason in GONE:
-            # The Secret is deleted with the namespace, often before the Stack. The deletion needs no other connection.
+            # The Secret is deleted with the namespace, often before the Stack. The deletion can use a connection that
+            # is open.
             if self._is_open(before):
                 return None
             self.is_lost = await self._services.is_terminating(stack.namespace)

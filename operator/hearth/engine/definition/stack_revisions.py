@@ -26,9 +26,10 @@ from hearth.template.blueprint import Blueprint, Definition
 logger = structlog.get_logger(__name__)
 
 CHECK_INTERVAL = 1.0
-"""Minimum seconds between two checks of one Stack. Each reads all revisions, and a tenant may create thousands."""
+"""Minimum seconds between two checks of one Stack. Each check reads all revisions, and a tenant can create thousands.
+"""
 NAMES_SHARED = 1_000
-"""Sets of names that unloaded Stacks share."""
+"""Number of sets of names that are shared by unloaded Stacks."""
 
 
 @dataclass(slots=True)
@@ -40,13 +41,13 @@ class StackRevisions:
     builder: RevisionBuilder
     targets: TargetTracker
     tampered: str = ""
-    """Describes stored revisions that are not as this operator wrote them; "" for none."""
+    """Describes stored revisions that another writer changed or created; "" for none."""
     _numbers: RevisionNumbers = field(default_factory=RevisionNumbers, repr=False)
     _next_check: float = float("-inf")
-    """Monotonic seconds before which no check between two syncs is due."""
+    """Monotonic time in seconds of the next check between two syncs."""
     _is_check_scheduled: bool = False
     _present: int | None = None
-    """The revision with the definition in the spec, if it was accepted before."""
+    """The number of the revision that contains the definition in the spec, if it was accepted before."""
 
     def load(self, stack: StackObject) -> RevisionSet:
         """Return the revisions, and report tampered ones."""
@@ -175,7 +176,8 @@ class RevisionResources:
         """Return which obsolete objects the target protects."""
         names: tuple[Set[str], ...] | None = None
         if is_group:
-            # It never goes back to an earlier revision, so no member is kept for one. Each still waits for its successor.
+            # A group never rolls back, so it keeps no member for an earlier revision. Each obsolete member still waits
+            # for its successor.
             names = ()
         elif not target.is_completed and all(kept in self._names for kept in target.protected_revisions):
             names = tuple(self._names[kept] for kept in target.protected_revisions)

@@ -22,7 +22,7 @@ from hearth.template.compiler import sensitivity
 
 SIZE = "size"
 SPEC = "spec.parameters"
-"""The origin of values in the Stack itself."""
+"""The origin of values that are set in the Stack itself."""
 
 
 def to_stored(definition: Definition, hashes: HashFunction) -> Object:

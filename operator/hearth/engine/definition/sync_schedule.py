@@ -15,7 +15,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
 AWAY_RETRY = 60.0
-"""Seconds until a Stack tries again to use a cluster that is away; its return is reported at once."""
+"""Seconds until a Stack retries a cluster that is away. When the cluster returns, the Stack retries at once."""
 
 
 @dataclass(slots=True)
@@ -25,27 +25,28 @@ class SyncSchedule:
     uid: str
     services: Services
     awaited: frozenset[RetryTrigger] = frozenset()
-    """Changes that may let the account read the sources that it may not read now."""
+    """Changes that may allow the account to read sources that it cannot read now."""
     _sources: frozenset[ObjectRef] = frozenset()
     """Objects that the definition is read from, other than the spec."""
     is_requested: bool = True
-    """Whether a sync is due even if the spec is unchanged: another change affects the definition or the target."""
+    """Whether a sync is due although the spec is unchanged, because another change affects the definition or the
+    target."""
     changes: int = 0
-    """Number of changes of the sources and of the rights to read them."""
+    """Number of changes to the sources and to the rights to read them."""
     _started_changes: int = 0
-    """The same number at the start of the last sync."""
+    """The value of `changes` at the start of the last sync."""
     _handled_changes: int = 0
-    """The same number at the last accepted or rejected definition."""
+    """The value of `changes` for the last accepted or rejected definition."""
     _started_version: int = 0
-    """The resource version of the last processed Stack."""
+    """The resource version of the Stack at the start of the last sync."""
     is_running: bool = False
-    """Whether a definition is being processed, with the spec's requests for snapshots."""
+    """Whether a definition is being processed, including the snapshots that the spec requests."""
     _put_off: int | None = None
-    """The resource version of the Stack whose processing waits for a retry."""
+    """The resource version of the Stack that waits for a retry."""
     _used_until: float = 0.0
     """Monotonic time when the full allowance of immediate changes is available again."""
     _is_pacing: bool = False
-    """Whether a change waits because there were too many."""
+    """Whether a change is delayed because there were too many."""
 
     @property
     def has_unhandled_changes(self) -> bool:

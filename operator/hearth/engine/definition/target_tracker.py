@@ -38,7 +38,7 @@ REQUESTS: Mapping[str, str] = {
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
 ORDER_LENGTH = 512
-"""Characters of a continue request that are read: more than any path of names."""
+"""Maximum characters of a continue request that are read. No path of names is longer."""
 
 
 @dataclass(slots=True)
@@ -48,13 +48,13 @@ class TargetTracker:
     current: Target | None = None
     completed: CompletedRevisions = field(default_factory=CompletedRevisions)
     handled: dict[str, str] = field(default_factory=dict)
-    """By request: the last handled token."""
+    """The last handled token, by request."""
     last_failed: int | None = None
-    """The last failed revision, as known from the status."""
+    """The last failed revision, from the status."""
     check: CheckResult | None = None
     """Result of the last check of an earlier process."""
     stored_finished: Any = None
-    """The finished work in the signed status of an earlier process; None for none."""
+    """The finished work from the signed status of an earlier process; None for none."""
     failure: str = ""
     """Why the current target has failed."""
     failure_reason: str = ""
@@ -63,19 +63,19 @@ class TargetTracker:
     _is_retried: bool = False
     """Whether the user requested a retry since the spec was last processed."""
     _ends_rollback: bool = False
-    """Whether that retry is for the definition from which the user rolled back."""
+    """Whether that retry is for the definition that the user rolled back from."""
     _is_retry_seen: bool = False
-    """Whether the last choice of a target considered that request."""
+    """Whether the last choice of a target considered that retry."""
     _retry_before: Mapping[str, str] | None = None
-    """The retry tokens before the last ones; None before the first."""
+    """The previous retry tokens; None before the first change."""
     _cleanup_before: str = ""
-    """The cleanup token before the last one."""
+    """The previous cleanup token."""
     _is_retry_processed: bool = False
     """Whether the definition was processed for the last retry tokens."""
     is_restored: bool = False
-    """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
+    """Whether an earlier process set the target and no reconcile has checked it yet. It may already be completed."""
     is_resumed: bool = False
-    """Whether an earlier process worked on the Stack and wrote no status, so that the next one cannot wait."""
+    """Whether an earlier process worked on the Stack without writing a status, so that the next status cannot wait."""
     is_loaded: bool = False
     """Whether the state of an earlier process was loaded, so that the current target is known."""
     _is_unseen: bool = False
@@ -83,9 +83,9 @@ class TargetTracker:
     _written: object = None
     """Identity of the target in the status."""
     _supersedes: bool = False
-    """Whether the target superseded an incomplete one."""
+    """Whether the target replaced an incomplete one."""
     _is_moved: bool = False
-    """Whether the target is of another revision of the StackDefinition than the one before."""
+    """Whether the target and the previous one have different revisions of the StackDefinition."""
 
     @property
     def is_completed(self) -> bool:
@@ -131,7 +131,7 @@ class TargetTracker:
         self.completed = target_status.read_completed(None if is_lost else memory or {})
         self.last_failed = target_status.find_number(memory or {}, "lastFailedRevision")
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
-        # The handled tokens are lost too. None of them is handled twice.
+        # The handled tokens are lost too. Treat all present tokens as handled, so that none is handled twice.
         self.handled = find_tokens(stack) if is_lost else target_status.read_handled(memory or {})
         self.stored_finished = (memory or {}).get(finished_work.FIELD)
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
@@ -256,7 +256,7 @@ class TargetTracker:
         )
         target = target_choice.start_target(choice, revision=revision, before=before, context=known)
         self.is_restored = self.is_restored and persisted_identity(before) == persisted_identity(target)
-        # A retry that was requested since the choice is for the next one.
+        # A retry that was requested after the choice counts for the next choice.
         self.failure, self._is_retried = "", self._is_retried and not self._is_retry_seen
         if before is not None and persisted_identity(before) != persisted_identity(target):
             self._supersedes = not before.is_completed

@@ -302,13 +302,13 @@ class MarkSlots:
 
     on_limit: Callable[[str], None]
     _admitted: dict[str, str] = field(default_factory=dict)
-    """Namespace by UID."""
+    """Namespaces of admitted marks, by UID."""
     _counts: Counter[str] = field(default_factory=Counter)
     """Number of admitted marks by namespace."""
     _refused: dict[str, str] = field(default_factory=dict)
-    """Namespace by UID of the marks that wait for a slot."""
+    """Namespaces of the marks that wait for a slot, by UID."""
     _line: NamespaceLine = field(default_factory=NamespaceLine)
-    """The same marks, in the order of their turns."""
+    """The waiting marks in the order of their turns."""
 
     def admit(self, mark: HealthMarkObject) -> bool:
         """Return whether the mark is admitted; admit it if a slot is free."""

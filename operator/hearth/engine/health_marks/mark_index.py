@@ -27,10 +27,10 @@ PURPOSE = "health mark"
 RESOLUTION = "resolved health mark"
 """The purpose of the signature in the annotation of a resolved mark."""
 MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
-"""Fields that are read back, in addition to the states of the conditions."""
+"""The fields of the status that are signed and read back, in addition to the states of the conditions."""
 GROUP = "groupName"
 REFERENCE = "stackRef"
-"""The same, instead of `stackName`."""
+"""The field that replaces `stackName`."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class SignedMarks:
     marks: HealthMarkClient
     hashes: HashFunction
     _verified: dict[str, tuple[HealthMarkObject, HealthMarkObject]] = field(default_factory=dict)
-    """By UID: the last verified mark, and the version of it that counts."""
+    """By UID: a mark as last received, and the same mark with its verified status."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
         """Return the HealthMark with its verified status, or None if it was deleted."""
@@ -84,7 +84,7 @@ class SignedMarks:
         signature = status.pop(FIELD, None)
         if isinstance(signature, str) and self._is_signed(mark, status, signature):
             return dataclasses.replace(mark, status=status)
-        # Any writer may declare a mark resolved: believing it causes no action.
+        # Without a signature, accept only the claim that the mark is resolved: it causes no action.
         is_done = status.get("observedGeneration") == mark.generation
         is_done = is_done and conditions.find(status, health_mark_decision.RESOLVED).get("status") == "True"
         is_readable = all(isinstance(status.get(key, ""), str) for key in (*MEMORY[1:], GROUP))
@@ -104,7 +104,7 @@ def describe_signed(mark: HealthMarkObject, status: Mapping[str, Any]) -> list[A
         conditions.find(status, type_).get("status")
         for type_ in (health_mark_decision.READY, health_mark_decision.RESOLVED)
     ]
-    # A status without a group is signed as before there were groups.
+    # Without a group, the content is the same as before groups existed, so earlier signatures stay valid.
     other = [status[key] for key in (GROUP, REFERENCE) if key in status]
     return [mark.uid, [status.get(key) for key in MEMORY], states, *other]
 
@@ -130,9 +130,9 @@ class Claim:
     """The data of a mark that other marks on the same resource use."""
 
     order: tuple[str, str]
-    """Its time of writing and its name; the greater one wins."""
+    """The write time and the name; the greater one takes precedence."""
     bound: str | None
-    """The UID of its object once bound."""
+    """The UID of the object that the mark is bound to; None before."""
 
 
 class MarkIndex:
@@ -142,12 +142,12 @@ class MarkIndex:
         self._marks = marks
         self._known: dict[str, TrackedMark] = {}
         self._by_resource: dict[tuple[str, str], dict[str, set[str]]] = {}
-        """By namespace and Stack, then by resource: its marks."""
+        """UIDs of marks by namespace and Stack, then by resource."""
         self._changes = 0
         """Number of changes of `_known`."""
         self._claims: dict[ResourceKey, dict[bool, list[Claim]]] = {}
         self._claims_as_of = -1
-        """The number of changes that `_claims` is valid for."""
+        """The value of `_changes` that `_claims` is valid for."""
 
     def update(self, uid: str, path: MarkPath | None, *, is_open: bool = True) -> None:
         """Record the path of a mark; None drops a deleted or excess mark."""

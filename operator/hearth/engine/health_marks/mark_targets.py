@@ -35,7 +35,7 @@ class Index:
 
     owners: dict[GroupKind, dict[str, Owner]] = field(default_factory=dict)
     ordered: dict[GroupKind, list[str]] = field(default_factory=dict)
-    """Their sorted names, if requested since the last change."""
+    """Sorted names by kind, if they were requested since the last change."""
 
     def put(self, key: Key, owner: Owner) -> None:
         """Add an object."""
@@ -61,12 +61,12 @@ class Targets:
     """The indexed objects of all namespaces with marks that search for an object."""
 
     find_link: Callable[[str], ClusterLink]
-    """Finds the cluster of a Stack's objects by its UID."""
+    """Returns the link to the cluster of a Stack's objects, by UID."""
     _indexes: dict[str, Index] = field(default_factory=dict)
     _waiting: dict[str, dict[Key, set[str]]] = field(default_factory=dict)
-    """By namespace and object: the UIDs of the marks that search for it."""
+    """UIDs of the marks that search for an object, by namespace and object."""
     _keys: dict[str, tuple[str, Key]] = field(default_factory=dict)
-    """By mark: the object it searches for."""
+    """The object that each mark searches for, by UID of the mark."""
 
     def find(self, namespace: str, key: Key, stacks: Iterable[StackObject]) -> Owner | None:
         """Return the owner of an object. stacks: all Stacks of the namespace; read only to build its index."""
@@ -129,7 +129,8 @@ class Targets:
     def _list_children(self, stack: StackObject, what: Collection[DirtyItem]) -> Iterator[Child]:
         """List the objects of these resources that a mark in the Stack's namespace may name."""
         link = self.find_link(stack.uid)
-        # A mark names an object of its own cluster; one with the same name elsewhere is another.
+        # A mark names an object of its own cluster. An object with the same name in another cluster is a different
+        # object.
         found: Mapping[str, tuple[Child, ...]] = {} if link.is_remote else link.cluster.children(stack.uid)
         dirty = (item for item in what if isinstance(item, str) and item in found)
         names = found if DirtyScope.ALL_RESOURCES in what else dirty

@@ -45,9 +45,9 @@ class ResourceLocator:
     find_reconciler: Callable[[str], StackReconciler | None]
     targets: Targets
     _uids: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By namespace and name: the last known UID of the Stack."""
+    """The last known UID of each Stack, by namespace and name."""
     _names: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """The inverse mapping."""
+    """The inverse of `_uids`."""
 
     def is_plain(self, mark: HealthMarkObject) -> bool:
         """Return whether the resource is known without a search."""
@@ -299,7 +299,7 @@ class MarkPath:
     resource: ResourceKey | None = None
     """The marked resource, or None if unknown."""
     marked: MarkedResource | None = None
-    """What to report if the path ends early; None also while too little is known."""
+    """What to report if the path ends early; None also if too little is known."""
 
     @property
     def responsible(self) -> ResourceKey | None:
@@ -321,12 +321,12 @@ def resolve_path(mark: HealthMarkObject, locator: ResourceLocator) -> MarkPath:
         ended = walked.marked
         if ended is not None and ended.is_forwarded and not locator.is_within(forwarded, ended.stack):
             return walked
-        # The other process follows the rest. A change of the path up to there concerns this one.
+        # The other process resolves the rest of the path. This process handles changes up to there.
         return MarkPath(resources=(forwarded, *walked.resources))
     found = locator.locate(mark)
     if isinstance(found, MarkProblem):
         if mark.status.get("observedGeneration") == mark.generation and locator.has_gaps(mark.namespace):
-            # After a restart, the status stays until it can be judged again.
+            # After a restart, keep the status until it can be assessed again.
             return MarkPath()
         return MarkPath(marked=MarkedResource(stack="", resource="", problem=found))
     return MarkPath(resources=(found,), resource=found)
@@ -364,7 +364,8 @@ def _walk(mark: HealthMarkObject, locator: ResourceLocator, start_key: ResourceK
             )
             return MarkPath(resources=tuple(passed), marked=whole)
         if locator.services.management_cluster.find_stack(view.current.uid) is None:
-            # Its cache lags behind the cache of the parent's children. Its first reconcile enqueues the mark.
+            # The cache of Stacks lags behind the cache of the parent's children. The first reconcile of the Stack
+            # enqueues the mark.
             inner = names.owner_key(view.current.kind.name, view.current.name)
             return MarkPath(resources=(*passed, ResourceKey(namespace=mark.namespace, stack=inner, resource=last)))
         stack = names.owner_key(view.current.kind.name, view.current.name)

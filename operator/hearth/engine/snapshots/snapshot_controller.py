@@ -44,9 +44,8 @@ from hearth.plan.status import status_changes
 logger = structlog.get_logger(__name__)
 
 POLL, LONGEST_POLL = 2.0, 60.0
-"""Seconds between two looks at a waiting snapshot, doubled each time. They are a safeguard: the watches of Stacks and
-VolumeSnapshots report the events it waits for, if the operator may watch them.
-"""
+"""Seconds between two checks of a waiting snapshot, doubled each time. The checks are a safeguard: normally, the
+watches of Stacks and VolumeSnapshots report the awaited events, if the operator may watch them."""
 StackKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Stack."""
 
@@ -68,9 +67,9 @@ class SnapshotController:
             where="stack_snapshot", advance=self._process, enqueue=self._enqueue, clock=services.clock
         )
         self._looks: Counter[str] = Counter()
-        """By snapshot: looks since something changed."""
+        """Number of checks since the last change, by snapshot."""
         self._unreported: set[str] = set()
-        """The snapshots that changed since the Stacks that wait for them were notified."""
+        """Snapshots that changed after the Stacks that wait for them were last notified."""
         self._names: dict[str, tuple[str, str]] = {}
         """By UID of a Stack with snapshots: its namespace and name."""
 
@@ -293,7 +292,7 @@ class SnapshotSlots:
     _admitted: dict[StackKey, set[str]] = field(default_factory=dict)
     _refused: dict[StackKey, dict[str, None]] = field(default_factory=dict)
     _stacks: dict[str, StackKey] = field(default_factory=dict)
-    """By UID of the snapshot."""
+    """The Stack of each snapshot, by UID of the snapshot."""
 
     def admit(self, snapshot: StackSnapshotObject, *, is_bound: bool) -> bool:
         """Return whether the snapshot is admitted. A bound one always is, because it already pins a revision."""
@@ -339,8 +338,8 @@ def name_stack(snapshot: StackSnapshotObject) -> str:
     return f"{snapshot.namespace}/{names.split_owner(snapshot.owner_key)[1]}"
 
 
-# The writes of VolumeSnapshots, each as a step. No rule of a Stack prevents them: the user who creates or deletes the
-# StackSnapshot asks for them, and the Stack may be gone.
+# Writes of VolumeSnapshots, each as a step. No rule of a Stack prevents them, because the user who creates or deletes
+# the StackSnapshot requests them, and the Stack may no longer exist.
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,7 +348,7 @@ class VolumeWrites:
 
     volumes: VolumeSnapshots
     executor: StepExecutor
-    """As the account of the Stack."""
+    """Executes steps with the account of the Stack."""
 
     async def create(self, volume: SnapshotVolume, *, stack: str) -> ObservedVolume | None:
         """Create a VolumeSnapshot; return why that failed, or None. An existing object with that name stays unchanged."""

@@ -185,7 +185,8 @@ class StackClaims:
     stack: StackObject
     services: Services
     foreign: list[str] = field(default_factory=list)
-    """The claims with names of a StatefulSet that it did not make, once `find` has returned. They are not included."""
+    """Claims that are named like those of a StatefulSet but were not created by it. Set by `find`, whose result omits
+    them."""
 
     async def find(self) -> tuple[SnapshotVolume, ...]:
         """Return all claims, at most one more than a snapshot may have.

@@ -25,16 +25,17 @@ from hearth.template.parser import template_kinds
 ASK_AGAIN = 2.0
 """Seconds until an unanswered question is repeated."""
 SYNC_GRACE = 5.0
-"""Seconds that the first list of a kind may take before a new definition reports that it waits, and a failed one before
-any Stack does."""
+"""Seconds that the first list of a kind may take before a new definition reports the wait. A failed list is reported by
+every Stack after this time."""
 LOOK_AGAIN = 2.0
-"""Seconds until a withheld status is looked at again; an answer enqueues the Stack at once, a failure does not."""
+"""Seconds until a withheld status is checked again. An answer enqueues the Stack at once, but a failure does not."""
 PROVISIONAL_GRACE = 60.0
-"""Seconds that evaluations and similar answers may take after a restart before the status reports that they are missing.
+"""Seconds after a restart until the status reports missing evaluations and similar answers.
 
-Each has a limit of its own, but an expression whose inputs change all the time always has another one."""
+Each evaluation has its own limit, but an expression whose inputs change constantly always waits for another one.
+"""
 PATHS_SHARED = 1024
-"""Sets of fields: a few for each kind."""
+"""Number of shared sets of fields. Each kind has a few."""
 
 
 class CacheSync(StackPart):
@@ -48,20 +49,21 @@ class CacheSync(StackPart):
         self.denied: dict[Kind, str] = {}
         """Kinds that the account is not allowed to watch, with the API server's reason."""
         self.absent: frozenset[Kind] = packing.NOTHING
-        """Denied kinds that the Stack can have no object of: the account may neither read nor write them."""
+        """Denied kinds of which the Stack cannot have any object, because the account can neither read nor write them.
+        """
         self._requested: frozenset[Kind] = packing.NOTHING
-        """Denied kinds whose question is answered or in progress."""
+        """Denied kinds for which the question was answered or is in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
         """Whether the planner must refresh every resource since its creation or the last cache sync."""
         self._is_provisional = is_provisional
         self._grace_until = 0.0
         self._reported_generation = -1
-        """The generation that the status described at the last refresh, or -1 if it was an older one."""
+        """The generation described by the status at the last refresh; -1 if the status described an older one."""
         self._is_evaluated = True
-        """Whether no answer has been missing once since the last refresh."""
+        """Whether all answers were available at some point since the last refresh."""
         self._is_asking = False
-        """Whether a question of `ask` is in flight."""
+        """Whether a question asked by `ask` is in progress."""
 
     @property
     def _link(self) -> ClusterLink:
@@ -105,7 +107,7 @@ class CacheSync(StackPart):
             elif denial := cluster.find_denial(kind, namespace=stack.namespace):
                 self.denied[kind] = denial
         if not self.unsynced:
-            # An emptied map keeps the memory of its entries.
+            # A dict keeps the memory of its former entries until it is cleared.
             self.unsynced.clear()
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 

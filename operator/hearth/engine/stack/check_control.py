@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 COMPARED_IN_A_ROW = 50
 """Objects compared before the event loop gets a turn; a few milliseconds of work."""
 NO_ANSWER = (429, 500, 502, 503, 504)
-"""Response codes without information about the object."""
+"""Response codes that do not describe the object."""
 FIRST_RETRY = 2.0
 """Seconds until failed lists are repeated; doubled each time up to `LAST_RETRY`."""
 LAST_RETRY = 60.0
@@ -55,7 +55,7 @@ class Comparison:
 
     def __init__(self, planner: StackPlanner, *, services: Services, stack: StackObject) -> None:
         self.found: dict[str, Altered] = {}
-        """By UID."""
+        """Altered objects by UID."""
         self.count = 0
         """Number of listed children."""
         self._plan = planner
@@ -109,7 +109,7 @@ class Comparison:
         except ApiStatusError as error:
             if error.code in NO_ANSWER:
                 raise
-            # A repair is impossible too. The object's own apply reports the cause.
+            # A repair would fail too. The regular apply of the object reports the cause.
             return
         if altered_values.is_changed_by(applied, child.fields):
             self.found[child.uid] = Altered(hash=candidate.hash, fields=altered_values.describe(candidate.places))
@@ -130,7 +130,7 @@ class CheckControl(StackPart):
         self._requested = ""
         """The token of a requested check that is not handled yet."""
         self._listed: tuple[str, int] | None = None
-        """The token whose lists are complete, and the number of objects."""
+        """The token whose lists are complete, and the number of listed objects."""
         self._is_put_off = False
         """Whether failed lists wait for their retry."""
         self._failures = 0

@@ -41,11 +41,11 @@ class DetachedSets(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._problem = ""
-        """Why the Pods that are left could not be read."""
+        """Why the remaining Pods could not be read; "" if they could be read."""
         self._pause = FIRST_RETRY
-        """Seconds until they are read again."""
+        """Seconds between two reads of the Pods."""
         self._due = 0.0
-        """Monotonic seconds before which they are not."""
+        """Monotonic time in seconds of the next read."""
         self._stopped: tuple[str, ...] = ()
         """The UIDs of StatefulSets whose Pods were deleted because the Stack is suspended."""
 

@@ -58,20 +58,20 @@ class EventReports(StackPart):
         self._times: tuple[float, ...] = ()
         """Monotonic seconds of the last reports of repairs, at most `limits.REPAIR_EVENTS`."""
         self._last = ""
-        """The resource of the last report within the limit; "" before."""
+        """The resource of the last report within the limit; "" if there was none."""
         self._missing: dict[str, None] = {}
-        """Resources whose object another client deleted, and whose next one is being created."""
+        """Resources whose object was deleted by another client and is being recreated."""
         self._deleted: dict[str, None] = {}
-        """Resources whose object the operator deleted, so that a new one is not a repair.
+        """Resources whose object was deleted by the operator, so that a new object is not a repair.
 
-        These two are nearly always empty, and an empty dict takes a third of the memory of an empty set.
+        Both dicts are nearly always empty. An empty dict takes a third of the memory of an empty set.
         """
         self._gone: list[str] = []
-        """The deleted objects with data that no Event names yet."""
+        """Deleted objects with data that no Event has listed yet."""
         self._unproven: tuple[Child, ...] = ()
-        """The objects with the label of the Stack and without its signature."""
+        """Objects with the label of the Stack but without its signature."""
         self._named: frozenset[str] = packing.NOTHING
-        """The UIDs of those that an Event named."""
+        """UIDs of the unproven objects that an Event has listed."""
 
     def take_repair(self, step: Apply, planner: StackPlanner | None) -> bool:
         """Return whether to read the object before this step, because its repair will be reported; it then counts.
@@ -79,12 +79,12 @@ class EventReports(StackPart):
         planner: with the statuses from before the step. A watch event may update them before the response arrives.
         """
         now = self._services.clock.monotonic()
-        # One that vanishes again and again is a condition of the Stack.
+        # An object that is deleted again and again is reported by a condition of the Stack instead.
         is_reported = self._memory.governor.find_problem(step.resource, now=now) is not None
         if step.uid is None and not is_reported and planner is not None and self._is_missing(step.resource, planner):
             self._missing[step.resource] = None
         if all(drift.is_tracking_metadata(each.path) for each in step.lost):
-            # The operator's own labels and annotations are no change that a person wants to keep.
+            # Users do not want to keep changes to the operator's own labels and annotations.
             return False
         return self._memory.find_conflict(step.resource, now=now) is None and self._take_place(step.resource, now)
 

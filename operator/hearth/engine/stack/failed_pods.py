@@ -17,7 +17,7 @@ from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.target.target import Target
 
 SELECTING: Final = frozenset({"Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps"})
-"""Kinds by `Kind.key` whose Pods their selector finds. Only its `matchLabels` are read."""
+"""Kinds by `Kind.key` whose Pods are selected by the `matchLabels` of their selector."""
 UNFINISHED: Final = (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.PROGRESSING)
 
 
@@ -29,7 +29,7 @@ class FailedPods(StackPart):
         self._attempt: tuple[int, float] | None = None
         """Revision and start of the target whose Pods were read."""
         self._found: str | None = None
-        """Their messages; None while they are being read."""
+        """The messages of the Pods; None while they are being read."""
 
     def find(self, target: Target, planner: StackPlanner) -> str | None:
         """Return the messages of the Pods of a workload that is not ready, "" for none; None while they are being read."""

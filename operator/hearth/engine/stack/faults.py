@@ -13,7 +13,7 @@ from hearth.plan.state.internal_errors import Fault
 PASS, STEP, BROADCAST = "pass", "step", "broadcast"
 """Activities of the controller for a Stack."""
 ACCEPT, PART, STATUS = "accept", "part", "status"
-"""Its definition, its end, and the write of its status."""
+"""Processing the definition of a Stack, ending its deletion, and writing its status."""
 SHOWN_FOR = 2.0
 """Seconds after a retry while the status still reports its error. The status is written at most once a second."""
 SETTLED_AFTER = SHOWN_FOR + 0.1

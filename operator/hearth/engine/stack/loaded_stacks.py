@@ -30,31 +30,30 @@ from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry.retry_triggers import RetryTrigger
 
 START_LASTS = 1.0
-"""Seconds after which a start counts no longer unless it waits in line, so that a request that hangs delays no other
-Stack for longer."""
+"""Seconds until a start no longer counts, unless it waits in line. A request that hangs delays other Stacks for this
+time at most."""
 STEPS_PER_WRITE = 8
-"""Steps of starting Stacks for each write that may be in flight. 256 take some 0.6 s, so a Stack is complete within the
-second that its status may skip. With half of that, the executor is sometimes idle.
-"""
+"""Steps of starting Stacks for each write that may be in flight. 256 steps take some 0.6 s, so a Stack is complete
+within the second in which it need not report its start. With half as many, the executor is sometimes idle."""
 FIRST_ASSUMPTION = 4.0
-"""Steps that the first Stacks count for until they are planned."""
+"""Assumed number of steps of the first Stacks, until they are planned."""
 ADAPTATION = 0.125
-"""Share of the last planned Stack in the assumption about the next one."""
+"""Weight of the last planned Stack in the assumption about the next one."""
 COUNTED_STEPS = 16
-"""Maximum steps that a large Stack counts for; its other steps take turns with the steps of others."""
+"""Maximum number of steps that count for a large Stack. Its other steps take turns with the steps of other Stacks."""
 UNLOAD_AFTER = 0.1
-"""Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks those
-that are complete make room for the others."""
+"""Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks,
+complete ones make room for others."""
 GROWTH = 4.0
 """Growth factor of that time each time an event loads the Stack again: loading costs more than keeping."""
 LONGEST = 3600.0
 """Seconds without an event after which any idle Stack is unloaded."""
 INTERVAL = 0.05
-"""Seconds between two looks for Stacks that are due."""
+"""Seconds between two searches for Stacks that are due."""
 PAUSE = 0.02
 """Seconds until the next check if more Stacks are due than one check has time for."""
 SECONDS_PER_LOOK = 0.01
-"""Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
+"""Maximum duration of one search, so that no event waits for long. A Stack takes a fifth of a millisecond."""
 KIND_POLL_INTERVAL = 10.0
 """Seconds between two polls for an awaited kind that no watch reported."""
 TRIGGER_RETENTION = 30.0
@@ -66,11 +65,11 @@ class Start:
     """The start of one Stack."""
 
     steps: float
-    """Its weight."""
+    """The number of steps that count for the Stack."""
     is_planned: bool = False
-    """Whether that is the number of its first steps."""
+    """Whether `steps` is the planned number of its first steps, not an assumption."""
     taken: int = 0
-    """Steps that had their turn."""
+    """Number of steps that have had their turn."""
     cancel: Callable[[], None] | None = None
     """Cancels its timer; None until the first reconcile."""
 
@@ -93,14 +92,14 @@ class StartLimiter:
         is_in_line: whether a Stack waits for its turn, in a line that moves, rather than for an answer.
         """
         self._assumed = FIRST_ASSUMPTION
-        """Steps that a Stack counts for until they are planned: as many as those before it had."""
+        """Assumed number of steps of a Stack until it is planned, adapted to earlier Stacks."""
         self._room = float(STEPS_PER_WRITE * concurrency)
-        """Steps left for starting further Stacks; negative if the planned ones exceed the assumption."""
+        """Remaining steps for starting further Stacks; negative if planned Stacks exceed the assumption."""
         self._queue = queue
         self._clock = clock
         self._is_in_line = is_in_line
         self._held = NamespaceLine()
-        """The Stacks that wait."""
+        """The waiting Stacks."""
         self._starting: dict[str, Start] = {}
 
     def admit(self, uid: str, namespace: str) -> bool:
@@ -177,11 +176,12 @@ class UnloadedStack:
     """The state that remains in memory for a Stack without a reconciler."""
 
     stack: StackObject
-    """With the status that the operator wrote last. Another writer may change the live Stack's status in the meantime."""
+    """The Stack with the last status that the operator wrote. Another writer may change the live status in the
+    meantime."""
     kinds: frozenset[Kind]
     """The kinds of its objects."""
     names: Mapping[int, Set[str]]
-    """The resource names of its revision, by the number of that."""
+    """The resource names of its revision, by revision number."""
 
 
 class UnloadedStacks:
@@ -192,14 +192,14 @@ class UnloadedStacks:
         self._services = services
         self._unload = unload
         self._due: dict[str, float] = {}
-        """By loaded Stack: monotonic time in seconds of its next check."""
+        """Monotonic time in seconds of the next check of each loaded Stack."""
         self._looks: dict[str, int] = {}
-        """How often each Stack was not idle since its last event."""
+        """Number of checks of each Stack since its last event in which it was not idle."""
         self._unloaded: dict[str, UnloadedStack] = {}
         self._loads: dict[str, int] = {}
-        """How often each Stack was loaded again."""
+        """Number of times that each Stack was loaded again."""
         self._schemas: dict[Kind, Mapping[str, Any] | None] = {}
-        """The kinds of unloaded Stacks, with the schemas that their health was assessed by."""
+        """The kinds of unloaded Stacks, with the schemas used to assess their health."""
         self._next = math.inf
         """Monotonic time in seconds of the next check. Infinite if no Stack is due."""
         self._cancel: Callable[[], None] = lambda: None
@@ -300,9 +300,9 @@ class UnsettledStacks:
         self._on_clusters = on_clusters
         self._reconcilers: dict[str, StackReconciler] = {}
         self._refreshing: dict[str, asyncio.Task[None]] = {}
-        """By cluster: the search for kinds."""
+        """The running searches for kinds, by cluster."""
         self._awaited: dict[str, set[RetryTrigger]] = {}
-        """By cluster."""
+        """The awaited retry triggers, by cluster."""
 
     def start(self) -> None:
         """Start polling."""

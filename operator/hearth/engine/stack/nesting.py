@@ -23,11 +23,10 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step, Suspend, WriteHealthMark
 
 RESERVED_FOR = 60.0
-"""Seconds that a new Stack counts before a watch shows it; a watch takes milliseconds."""
+"""Seconds that a new Stack counts before a watch reports it, which normally takes milliseconds."""
 LOOK_AGAIN = 10.0
-"""Seconds until a Stack that is nested in itself checks again: another Stack may have been released, and no event of
-this one reports it.
-"""
+"""Seconds until a Stack that is nested in itself checks again: another Stack may have been released, which causes no
+event for this one."""
 
 Key: TypeAlias = tuple[str, str, str]
 """A nested Stack: the UID of its parent, its namespace and its name."""
@@ -42,13 +41,13 @@ class Nesting:
     services: Services
     on_limit: Callable[[str], None]
     _reserved: dict[str, dict[Key, float]] = field(default_factory=dict)
-    """By UID of the outermost Stack: the nested Stacks being created, and until when they count."""
+    """By UID of the outermost Stack: the nested Stacks that are being created, and the time until which they count."""
     _parents: dict[Place, dict[str, float]] = field(default_factory=dict)
-    """By Stack: the UIDs of those that apply it, and until when they count."""
+    """By Stack: the UIDs of the Stacks that apply it, and the time until which they count."""
     _present: dict[str, frozenset[Key]] = field(default_factory=dict)
     """By UID of the outermost Stack: its nested Stacks as of `_generation`."""
     _generation: int = -1
-    """Generation of the tree."""
+    """The generation of the tree that `_present` describes."""
 
     def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
         """Explain why the step may not write a nested Stack or instance. Returns None if the step is allowed."""
@@ -60,7 +59,7 @@ class Nesting:
         if not is_instance and not names.is_stack(step.kind.group, step.kind.name):
             return None
         if self.services.find_link(stack.uid).is_remote:
-            # There, instances are objects of a kind like any other.
+            # In another cluster, instances are ordinary objects.
             if is_instance:
                 return None
             message = (

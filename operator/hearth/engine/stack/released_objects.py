@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 TASK = "release finished objects"
 FIRST_RETRY, LAST_RETRY = 1.0, 300.0
-"""Seconds until a release that failed is tried again; each failure doubles it."""
+"""Seconds until a failed release is retried, doubled after each failure."""
 
 
 class ReleasedObjects(StackPart):
@@ -36,11 +36,11 @@ class ReleasedObjects(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._due: dict[str, Child] = {}
-        """By UID."""
+        """The objects to release, by UID."""
         self._failures: dict[str, tuple[int, float]] = {}
-        """By UID, how often the release failed, and the monotonic time in seconds of the next attempt."""
+        """By UID: the number of failed releases, and the monotonic time in seconds of the next attempt."""
         self._held: dict[str, str] = {}
-        """By UID the resource of the objects that go as soon as the status says that they have finished."""
+        """By UID: the resource of an object that is released as soon as the status reports it as finished."""
 
     @property
     def is_busy(self) -> bool:
@@ -69,7 +69,7 @@ class ReleasedObjects(StackPart):
                 if names.FINALIZER_COMPLETION in child.finalizers and child.is_identified:
                     self._update_child(child, planner)
         for child in children.of(UNPROVEN):
-            # Its proof was lost, perhaps with the key. No other component takes the finalizer away.
+            # The signature was lost, perhaps with the key. No other component removes the finalizer.
             is_abandoned = child.deleting or self._definition_sync.is_deleting
             if is_abandoned and child.is_labelled_by_us and names.FINALIZER_COMPLETION in child.finalizers:
                 self._release_when_due(child)
@@ -100,7 +100,7 @@ class ReleasedObjects(StackPart):
             return False
         status = planner.statuses.get(name)
         if status is None or planner.is_suspended or status.state is ResourceState.WAITING:
-            # It is not judged yet. What says of itself that it succeeded waits for that.
+            # The object is not assessed yet. If it reports success itself, it waits for the assessment.
             return run_policy.says_done(child.fields)
         is_settled = status.is_ready or (status.is_terminal and status.step is None)
         return is_settled and status.child is not None and status.child.uid == child.uid
@@ -113,7 +113,7 @@ class ReleasedObjects(StackPart):
                 await self._release(self._due[uid])
             finally:
                 self._due.pop(uid, None)
-        # The deletion of the Stack may have waited for this.
+        # The deletion of the Stack may wait for these releases.
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     async def _release(self, child: Child) -> None:

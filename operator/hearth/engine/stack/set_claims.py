@@ -35,9 +35,9 @@ from hearth.plan.target.volume_restore import ClaimStep
 logger = structlog.get_logger(__name__)
 
 SOON = 1.0
-"""Seconds until a claim that is being deleted is read again; doubled as long as the restore waits for the same."""
+"""Seconds until a claim that is being deleted is read again, doubled while the restore waits for the same claims."""
 RETRY = 10.0
-"""At most, and after a rejected or lost request."""
+"""Maximum of that time, and the delay after a rejected or lost request."""
 OWNER = "claims"
 """The owner of the steps, see `steps.make_part_key`."""
 PURPOSE = "kept claim data"
@@ -50,13 +50,13 @@ class SetClaims(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self.restored = ""
-        """The token of the restore whose claims are all replaced."""
+        """The token of the last restore whose claims are all replaced."""
         self._waiting = ""
         """Reason why the restore waits, other than the steps that are due; "" for none."""
         self._pause = SOON
         """Seconds until the claims are read again."""
         self._dropped = ""
-        """The token of the restore whose copies of the former data are deleted."""
+        """The token of the last restore whose copies of the former data are deleted."""
 
     @property
     def problem(self) -> str:
@@ -136,7 +136,7 @@ class SetClaims(StackPart):
         if is_news or not left:
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         elif any(plan.step is None or plan.waiting for _, plan in left):
-            # The end of a step, or of what prevents it, is an event.
+            # Poll only here: the end of a step, or of the obstacle to it, enqueues the Stack.
             self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
 
     async def _plan(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> ClaimPlan:
@@ -207,7 +207,7 @@ class ClaimPlan:
 
     step: PartStep | None = None
     waiting: str = ""
-    """The reason to wait, or "" if it is merely about to be deleted."""
+    """Why the claim has to wait; "" if it is simply about to be deleted."""
     is_done: bool = False
     """Whether the claim is replaced."""
 
@@ -221,12 +221,12 @@ class KeptData:
     """The cluster as the account of the Stack accesses it."""
     hashes: HashFunction
     token: str
-    """Of the restore."""
+    """The token of the restore."""
 
     async def keep(self, restored: RestoredClaim, claim: Mapping[str, Any]) -> ClaimPlan | None:
         """Return the next step for the copy of a live claim; None once it is complete. Raises the errors of the port."""
         if (claim.get("status") or {}).get("phase") != BOUND:
-            # It has no volume, so there is no data.
+            # The claim has no volume, so there is no data to keep.
             return None
         kind, ref = self._find_kind(), self._make_ref(claim["metadata"]["namespace"], claim["metadata"]["name"])
         name = claim["metadata"]["name"]

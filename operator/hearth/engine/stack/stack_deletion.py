@@ -29,13 +29,12 @@ from hearth.plan.status import deletion_blockers
 logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
-"""Seconds until the question to the API server is repeated."""
+"""Seconds until a failed request to the API server is repeated."""
 SOON = 0.2
-"""The same if the Stack only changed in the meantime."""
+"""Seconds until the retry if only the Stack changed in the meantime."""
 LET_GO_AFTER = 20.0
-"""Seconds that a cluster must be unusable before its objects are left behind, unreleased. After a start of the
-operator, or a rotation of credentials, it takes seconds until a cluster is reached.
-"""
+"""Seconds that a cluster must be unusable before its objects are left behind with the operator's finalizers. After a
+start of the operator or a rotation of credentials, it takes some seconds to reach a cluster."""
 LOOK_AT_NAMESPACE = 60.0
 """Seconds between two checks of the namespace while a user defers the deletion of its Stack.
 
@@ -49,7 +48,7 @@ class StackDeletion(StackPart):
     def __init__(self, context: StackContext, *, cache_sync: CacheSync) -> None:
         super().__init__(context)
         self.blocked_by = ""
-        """Obstacles to the Stack's own deletion, other than its children."""
+        """Obstacles to the deletion of the Stack itself, other than its children."""
         self.is_namespace_terminating = False
         """Whether the whole namespace was being deleted at the last check."""
         self._cache_sync = cache_sync
@@ -106,7 +105,7 @@ class StackDeletion(StackPart):
         self._next_look = now + LOOK_AT_NAMESPACE / 2
         self.is_namespace_terminating = await self._services.is_terminating(stack.namespace)
         if self.is_namespace_terminating and self._definition_sync.cluster.problem is not None:
-            # The credentials may never come back.
+            # Decide again now, because the credentials may never return.
             self._definition_sync.schedule.request()
         self._services.enqueue_after(
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
@@ -167,7 +166,8 @@ class StackDeletion(StackPart):
             blocked = f"waits for {deletion_blockers.describe_all(left)}"
         except (ApiStatusError, Unreachable) as error:
             if isinstance(error, ApiStatusError) and is_conflict(error):
-                # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
+                # Only the Stack changed, perhaps by a status write of the operator. Reporting this would change it
+                # again.
                 self._services.enqueue_after(SOON, self._uid, DirtyScope.STACK)
                 return ""
             blocked = f"cannot verify that no child is left: {error}; the operator retries"

@@ -38,7 +38,7 @@ from hearth.template.blueprint import Blueprint, ReadValue
 ASK_AGAIN = 2.0
 """Seconds until the operator asks again whether a kind is being removed."""
 LOOK_UP = "holder of "
-"""How the names of the tasks begin that read the owner of a field."""
+"""Prefix of the names of the tasks that read the owner of a field."""
 
 
 class StackReads(StackPart):
@@ -47,17 +47,17 @@ class StackReads(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._made_of: dict[str, ExternalStatus] = {}
-        """The objects that the members were last made from, by name."""
+        """The external objects that the members were last made from, by name."""
         self._next_question = 0.0
-        """Monotonic time in seconds before which nothing is asked."""
+        """Monotonic time in seconds of the next allowed question."""
         self._queries: dict[str, ExternalQuery] = {}
-        """The followed objects, by name."""
+        """The queries for the followed objects, by name."""
         self._cluster: WorkloadCluster | None = None
         """The cluster of the followed objects."""
         self._makers: dict[str, ReadMakers] = {}
-        """By name."""
+        """The creators of the read objects, by name."""
         self._inputs: tuple[Blueprint | None, Mapping[str, Inputs]] = (None, {})
-        """A blueprint, and what its resources are made from."""
+        """A blueprint, and the inputs of its resources."""
         self._traced: TracedMakers | None = None
 
     def follow(self, stack: StackObject, planner: StackPlanner) -> set[str]:
@@ -165,7 +165,7 @@ class StackReads(StackPart):
         """Limit the collections whose elements are made from their own members; return whether that changed anything."""
         lists = (name for name, each in planner.blueprint.externals.items() if each.makes_members)
         if any((read := planner.externals.get(name)) is None or not read.status.is_ready for name in lists):
-            # While a list is not read, the limits stay.
+            # Keep the limits while a list is not read.
             return False
         return planner.growth.set_limits(self._find_limits(planner))
 
@@ -201,9 +201,9 @@ class StackReads(StackPart):
         return is_own and not self._services.relatives.is_idle(uid)
 
     def _find_read_stacks(self, planner: StackPlanner) -> frozenset[str]:
-        """Return the Stacks whose objects are read, and those that wait as well and are to create such an object.
+        """Return the Stacks whose objects are read, and waiting Stacks that will create an object to read.
 
-        Only the objects that exist tell whose they are. Stacks of a circle may all wait before any of them exists.
+        Only existing objects show their owner, but all Stacks of a circle may wait before any of the objects exists.
         """
         if not planner.externals:
             self._services.circles.note_waiting(self._uid, None)
@@ -286,7 +286,7 @@ class StackReads(StackPart):
         try:
             raw = await self._services.find_cluster(stack).get(child.ref, kind=child.kind)
         except (ApiStatusError, Unreachable):
-            # The condition names no owner until other fields are lost.
+            # The condition reports no owner until other fields are lost.
             found = reverted_values.UNREADABLE
         else:
             if raw["metadata"]["uid"] != child.uid:
@@ -328,7 +328,7 @@ class ReadMakers:
 
     status: ExternalStatus
     proven: Mapping[tuple[str, str], Maker | None]
-    """By UID and signature of an object, or None if no Stack made it."""
+    """By UID and signature of an object: its creator, or None if no Stack created it."""
     makers: Counter[Maker | None]
 
 
@@ -359,7 +359,7 @@ def find_inputs(blueprint: Blueprint) -> dict[str, Inputs]:
     for name in (*blueprint.collections, *blueprint.unresolved):
         externals[name] = set(lists) if name in live else set()
         required[name] = set()
-    # In dependency order, so that what a resource requires is complete.
+    # In dependency order, so that the inputs of required resources are complete.
     for name, resource in blueprint.resources.items():
         root = members.root_of(name)
         externals.setdefault(root, set()).update(resource.externals)

@@ -62,9 +62,11 @@ from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
 
 MAX_HOLD = 10.0
-"""Seconds that a newer spec may take. Compiling and storing thousands of resources takes a fraction of that."""
+"""Maximum seconds that steps wait for a newer spec to be processed. Compiling and storing thousands of resources takes
+a fraction of that."""
 MAX_UNLOADED_RESOURCES = 100
-"""Resources of a Stack that may be unloaded. To load a larger one takes noticeably longer than most events."""
+"""Maximum number of resources of a Stack that may be unloaded. Loading a larger one takes noticeably longer than most
+events."""
 
 
 class StackReconciler:
@@ -114,10 +116,10 @@ class StackReconciler:
         return planned
 
     def _reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
-        # 1. Requests: options of the spec, and what annotations ask for.
+        # 1. Requests: options in the spec, and request annotations.
         dirty |= self._requests.apply(stack, self.planner)
 
-        # 2. Definition and target: read, compiled and stored by a task. Until then the active ones count.
+        # 2. Definition and target: a task reads, compiles and stores them. Until then, the active ones apply.
         if self.definition.is_due(stack):
             self._tasks.run(faults.ACCEPT, self._accept)
         self.definition.revisions.check(stack, dirty)
@@ -128,19 +130,19 @@ class StackReconciler:
         # 3. Plan: the steps of the dirty parts, from the caches.
         refreshed = self._refresh(stack, planner, dirty)
 
-        # 4. Questions of the plan: who took a field, which objects a broken watch hides.
+        # 4. Lookups for the plan: the new owners of lost fields, and objects hidden by a broken watch.
         lookup_left = self._reads.look_up_managers(planner, backoff=self.results.backoff)
-        # Not before the lookups have begun: without one the plan would count as known from then on.
+        # Only after the lookups have begun. Otherwise, the plan would count as known without them.
         if self.memory.asks_all and self.cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
             self.memory.asks_all = False
 
-        # 5. Progress: breakpoints, batches, replaced sets, the end of the target, checks.
+        # 5. Progress: breakpoints, batches, replaced StatefulSets, completion of the target, checks.
         grace_left = self.cache_sync.grace_left()
         self._requests.after_reconcile(stack, planner, grace_left=grace_left)
         self._progress.update_rolling(planner, is_group=stack.is_group)
         self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
-            # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
+            # If the newer spec removes a stop, the stop must not complete the target: after a restart, it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
@@ -156,10 +158,10 @@ class StackReconciler:
             planner, is_releasing=self._released.is_releasing, left_pods=self._detached.find_problem(planner)
         )
 
-        # 6. The next reconcile, if nothing happens before.
+        # 6. Schedule the next reconcile, in case no event causes one before.
         self._arm_timer(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
 
-        # 7. Steps, unless the Stack is held. Held steps are offered as a whole afterward.
+        # 7. Steps, unless the Stack is held. Held steps are offered together afterward.
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
@@ -228,7 +230,7 @@ class StackReconciler:
 
     def _is_provisional(self) -> bool:
         """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
-        # Nothing is decided about members before the lists that define them are known again.
+        # Decide nothing about members until the lists that define them are known again.
         is_read = self.planner is not None and all(each.status.is_ready for each in self.planner.externals.values())
         is_deciding = is_read and self._removals.is_undecided
         return self._reads.is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
@@ -320,7 +322,7 @@ class StackReconciler:
         is_home = self._services.links.concerns(self.uid, cluster_links.HOME)
         match event:
             case retry_triggers.RetryTrigger():
-                # The sources of its definition are in the home cluster in any case.
+                # The sources of the definition are always in the home cluster.
                 self.definition.schedule.on_retry_trigger(event)
                 if is_home:
                     self._on_cluster_event(event)
@@ -358,7 +360,7 @@ class StackReconciler:
         self.results.expedite(retry_triggers.KINDS)
         if planner is not None:
             self.cache_sync.on_kinds_changed(planner.blueprint)
-        # The compilation in progress may have missed the kind.
+        # A compilation in progress may have started before the kind was added or removed.
         is_compiling = self.definition.schedule.is_running
         if is_compiling or self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
             self.definition.schedule.request()
@@ -407,17 +409,17 @@ class StackReconciler:
         if self.planner is None or key in self.memory.in_flight:
             return None
         if self._is_held:
-            # An earlier status that arrives late may hold the Stack between two reconciles, and neither sees it.
+            # A status event that arrives late may hold the Stack between two reconciles, unnoticed by both.
             self._was_held = True
             return None
         is_removal = isinstance(self.planner.ready_steps.get(key), Delete | DeletePart | Release)
         if is_removal and self._may_be_named():
-            # Another step may start when the newer spec takes long. The objects it names must not be deleted by then.
+            # The newer spec that is being processed may name the object, so do not delete it yet.
             self._was_held = True
             return None
         step = self.planner.take_step(key)
         if step is None and is_removal:
-            # Something names the object now.
+            # A resource names the object again, so plan again.
             self._services.queue.enqueue(self.uid, key)
         if step is None or not self.results.begin(key, step):
             return None
@@ -474,7 +476,7 @@ class StackReconciler:
         """Return the planner. Without a definition, there is one only while the Stack is suspended."""
         if self.planner is None or self.planner.blueprint.is_unknown:
             definition = self.definition
-            # Without a definition, the objects of a suspended Stack are suspended nevertheless.
+            # Without a definition, the objects of a suspended Stack are still suspended.
             if definition.blueprint is not None or not (definition.is_suspendable and definition.is_suspended):
                 self.planner = None
             elif self.planner is None:
@@ -575,14 +577,14 @@ class Supersession:
         self._services = services
         self._definition_sync = definition_sync
         self._cancel: Callable[[], None] | None = None
-        """Cancels the timer that runs since a newer spec was seen, until that spec is accepted or rejected."""
+        """Cancels the timer that runs from when a newer spec is seen until that spec is accepted or rejected."""
 
     def update(self, stack: StackObject) -> None:
         """Check before a reconcile whether a newer spec exists."""
         if not self._definition_sync.has_unprocessed_spec(stack):
             self.clear()
         elif self._definition_sync.rejection is not None:
-            # The last spec was rejected, so this one may be too.
+            # The last spec was rejected, so this one may be rejected too.
             self.is_active = False
         elif self._cancel is None:
             self.is_active = True
@@ -605,7 +607,7 @@ def create_planner(
     stack: StackObject, blueprint: Blueprint, *, services: Services, cache_sync: CacheSync
 ) -> StackPlanner:
     """Return a planner that has planned nothing. Its kinds follow the watches of `cache_sync`."""
-    # The function below lives as long as the planner, and must not keep this state of the Stack, with its spec.
+    # The lambda below lives as long as the planner, so it must not reference this state of the Stack, with its spec.
     uid = stack.uid
     link = services.find_link(uid)
     planner_type = BlindPlanner if blueprint.is_unknown else StackPlanner
@@ -623,7 +625,7 @@ def create_planner(
         rules=link.rules,
         on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
         boundary=services.find_boundary(stack),
-        # Every account that may read the kubeconfig may read everything that it opens.
+        # An account that can read the kubeconfig can also read everything that the kubeconfig gives access to.
         access=None if link.is_remote else services.read_rights.of(uid),
     )
 
@@ -636,7 +638,7 @@ def is_idle(planner: StackPlanner) -> bool:
         and not planner.requeues
         and not planner.preserved
         and not planner.withheld
-        # Without a reconciler, nothing follows the external objects.
+        # Without a reconciler, changes of external objects would be missed.
         and not planner.blueprint.externals
         and not any(planner.conditions.by_type.values())
         and len(planner.blueprint.resources) <= MAX_UNLOADED_RESOURCES

@@ -61,8 +61,8 @@ class StackRequests(StackPart):
             self._memory.retry(clock.monotonic())
             self._memory.asks_all = True
             resource, is_named, _ = stack.annotations.get(names.REQUEST_RETRY, "").partition("/")
-            # What failed after the rollback is retried where it is; the rollback stays. So does a nested Stack's rollback, and
-            # so it does if the request names finished work.
+            # Retry failures after a rollback without ending the rollback. The same applies to the rollback of a nested
+            # Stack, and to a request that names finished work.
             is_own = target_tracker.RETRY in verbs and not is_named
             ends_rollback = is_own and stack.phase in COMPLETE and targets.is_rolled_back
             if not ends_rollback:
@@ -142,7 +142,7 @@ class StackRequests(StackPart):
             or breakpoint_waits.is_stopped(planner, self._memory)
         )
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
-        # A restore stops at a breakpoint only once its claims were read, and no resource waits before.
+        # A restore stops at a breakpoint only after its claims were read. Before that, no resource waits there.
         is_early = self._definition_sync.is_halting and not planner.held_parts
         if order and not is_early:
             self._obey(stack, planner, order)
@@ -162,7 +162,7 @@ class ContinueResult:
 
     message: str
     passed: tuple[tuple[str, str], ...] = ()
-    """The resource and its hook; several for members that wait at different hooks, none if no resource waits there."""
+    """The resource and its hook; several for members that wait at different hooks, none if no resource waits."""
 
 
 def parse_continue(order: str) -> tuple[str, str]:
@@ -188,7 +188,8 @@ def answer_continue(order: str, planner: StackPlanner, address: StackAddress) ->
         return ContinueResult(message=message, passed=passed)
     found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
     if found is not None and found.stack:
-        # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
+        # Do not write the request to the nested Stack: it applies once, and a copy in a manifest would conflict with
+        # later requests to that Stack.
         message = (
             f"hearth.dev/continue: {order[:MAX_ECHO]}: {found.resource} belongs to the nested Stack {found.stack}; "
             f"continue it there: {address.write_continue(found)}"

@@ -76,7 +76,7 @@ class StepResults(StackPart):
         if failure.immutable and isinstance(step, Apply) and step.uid is not None:
             self._memory.immutable[step.uid] = RefusedChange(step.hash, failure.immutable, failure.is_proven)
             if failure.is_proven:
-                # Not a failure yet: the policy of the resource decides the next step.
+                # Not a failure yet: the policy of the resource determines the next step.
                 return
         if failure.is_name_taken and isinstance(step, Apply):
             # Not a failure: the next object gets another name.
@@ -95,7 +95,7 @@ class StepResults(StackPart):
                 self._memory.asked.pop(key, None)
                 self._note_replicas(key, step)
                 if step.child.uid in self._memory.counted_failures:
-                    # The operator deleted it for a retry; no other client undid a write.
+                    # The operator deleted the object for a retry; no other client undid a write.
                     self._memory.governor.note_own_removal(step.child.resource)
             case Suspend():
                 if step.repaired_paths:
@@ -113,7 +113,7 @@ class StepResults(StackPart):
     def _note_replicas(self, key: str, step: Delete | Detach) -> None:
         """Remember the replica count with which the next object of the resource can start."""
         count = replica_counts.read_count(step.child)
-        # The key of an obsolete object differs from its resource, and it has no successor.
+        # An obsolete object has a key other than its resource, and no successor.
         if key == step.child.resource and count is not None and not step.child.is_held_down:
             self._memory.replica_counts[key] = count
 

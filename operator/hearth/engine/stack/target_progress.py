@@ -23,7 +23,7 @@ from hearth.plan.target.target import LastBatch, Target, TargetCause
 from hearth.template.blueprint import Blueprint
 
 ROUNDING = 1.0
-"""Seconds that a recorded time of a batch may differ, because a status has whole seconds."""
+"""Tolerance in seconds for the recorded time of a batch, because times in a status have whole seconds."""
 
 
 class TargetProgress(StackPart):
@@ -49,7 +49,7 @@ class TargetProgress(StackPart):
         if definition_sync.is_suspended or definition_sync.rejection is not None:
             return
         if definition_sync.cluster.problem is not None:
-            # What cannot be reached neither completes nor fails.
+            # While the cluster cannot be used, the target neither completes nor fails.
             return
         targets.confirm()
         if target.is_completed:
@@ -61,7 +61,7 @@ class TargetProgress(StackPart):
         elif not targets.failure and self._may_give_up(target):
             reason, failure = ready_condition.explain_failure(describe(), planner, self._memory)
             is_failed = bool(failure) and reason not in failure_causes.OUTAGES
-            # The rollback deletes the Pods that show the cause.
+            # Read the Pods first, because the rollback deletes them with the cause.
             if is_failed and (said := self._failed_pods.find(target, planner)) is not None:
                 definition_sync.fail(reason, "; ".join(filter(None, (failure, said))))
 
@@ -130,7 +130,7 @@ class TargetProgress(StackPart):
         now = clock.monotonic()
         offset = clock.now() - now
         ends = [
-            # A clock that was set back since must not extend the pause by as much.
+            # If the clock was set back, the pause must not become longer by that time.
             BatchEnd(collection=each.collection, since=min(each.since - offset, now), updated=each.updated)
             for each in (target.batches if target is not None else ())
         ]
@@ -162,8 +162,8 @@ class TargetProgress(StackPart):
         present, wanted = self._definition_sync.targets.surge, planner.rolling.find_surge()
         if not present and not wanted:
             return
-        # A member beyond the size may wait for its change itself, if a larger size created it. It needs no others: to
-        # grow for it would take back the end of the growth, again and again.
+        # A member beyond the size may wait for its own change, if a larger size created it. It must not cause further
+        # growth, because that would undo the end of the growth again and again.
         self._definition_sync.set_surge(0 if are_own_members_ready(planner) else max(present, wanted))
 
 

@@ -53,21 +53,21 @@ from hearth.template.instances.instance_form import KUBE_CONFIG, InstanceForm, I
 logger = structlog.get_logger(__name__)
 
 LOOK = 1.0
-"""Seconds from a change of an instance to a look at all of them."""
+"""Seconds from a change of an instance until all instances are checked."""
 STATUS_LASTS = 0.2
-"""Usual seconds of a status write; writes of several instances within this time count together."""
+"""Usual duration of a status write in seconds. Writes of several instances within this time count together."""
 LONGEST_LOOK = 2.0
-"""Seconds between two looks at instances that are in progress, while none of them changes."""
+"""Maximum seconds between two checks of instances that are in progress but do not change."""
 SETTLED_LOOK = 30.0
-"""Seconds between two looks at instances without progress. A change by another client is seen at once."""
+"""Maximum seconds between two checks of instances without progress. A change by another client is noticed at once."""
 KIND_RETRY = 0.5
 """Seconds until the operator asks the API server again whether it serves a new kind."""
 SLOW_RETRY = 5.0
 """Seconds until the next attempt after an error of the API server, or a problem that another client has to fix."""
 RIGHTS_RETRY = 30.0
-"""Seconds until the next attempt after a missing right, or a name that another client has."""
+"""Seconds until the next attempt if a permission is missing or another client uses the name."""
 NAMED = 20
-"""Instances that a message names."""
+"""Maximum number of instances that a message lists."""
 ORPHAN = "Orphan"
 """The deletion policy that keeps the kind and its objects."""
 SOURCE_READER = "@definition "
@@ -82,9 +82,9 @@ class OperatorActivity(enum.Enum):
     """Nothing is left to do."""
     WORKING = "working"
     STALLED = "stalled"
-    """It waits for a person."""
+    """It waits for a user to fix a problem."""
     PAUSED = "paused"
-    """It waits because a person said so."""
+    """A user paused it."""
 
 
 @dataclass(slots=True)
@@ -94,17 +94,18 @@ class ServedDefinition:
     kind: Kind
     forms: InstanceForms
     states: dict[str, tuple[StackObject, InstanceState]] = field(default_factory=dict)
-    """Values read from that very record of an instance, by UID."""
+    """The state of each instance by UID, with the record that it was read from."""
     raw: Object | None = None
-    """The definition as it was last accepted, or None if its instances do not have the newest revision."""
+    """The last accepted definition, or None if its instances do not get the newest revision."""
     pause: float = LOOK
     """Seconds until the next check of instances that do not change."""
     judged: int = 0
-    """The revision that `unfit` and `rules` are about."""
+    """The revision that `unfit` and `rules` describe."""
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """Of the parameters of that revision."""
+    """The rules for the parameters of that revision."""
     unfit: dict[str, tuple[tuple[int, int], str]] = field(default_factory=dict)
-    """By UID of an instance without that revision: the version of its spec, and why it does not fit, "" if it does."""
+    """By UID of an instance without that revision: the version of its spec, and why the spec does not fit the revision;
+    "" if it does."""
 
 
 class StackDefinitionController:
@@ -128,15 +129,15 @@ class StackDefinitionController:
         self._served: dict[str, ServedDefinition] = {}
         """By name of the StackDefinition."""
         self._reasons: dict[str, DefinitionReason] = {}
-        """By name of the StackDefinition, the last reason of `Ready`."""
+        """The last reason of `Ready`, by name of the StackDefinition."""
         self._known: set[str] = set()
         """The names of all StackDefinitions, served or not."""
         self._sources: dict[str, frozenset[ObjectRef]] = {}
-        """By name of the StackDefinition, the objects with its template, if they are others."""
+        """By name of the StackDefinition: the objects that contain its template, if it is in other objects."""
         self._locks: dict[str, asyncio.Lock] = {}
         self._due: dict[tuple[str, bool], tuple[float, Callable[[], None]]] = {}
-        """By name, and whether only the instances are looked at: when the next look is due, in monotonic seconds, and what
-        cancels it."""
+        """By name, and by whether only the instances are checked: the monotonic time in seconds of the next check, and
+        a function that cancels it."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -147,7 +148,7 @@ class StackDefinitionController:
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
             self.reconcile_now(raw["metadata"]["name"])
-        # Only now: each definition is served once.
+        # Start following last, so that each definition is served only once.
         if not self._services.share.leads_all:
             self._client.follow(self._on_other)
 
@@ -222,15 +223,15 @@ class StackDefinitionController:
         # 0. Skip a definition that an operator of another installation serves.
         if raw["spec"]["group"] not in self._groups and await self._objects.is_of_another(raw):
             return None
-        # 1. Deletion: never with instances, and the kind before the definition.
+        # 1. Deletion: only without instances, and the kind before the definition.
         if owner_stack.deleting:
             return await self._delete(raw)
-        # 2. Template, and mistakes: all at once, and nothing changes.
+        # 2. Template: report all errors at once. If there is one, nothing changes.
         read = await self._read_template(raw, owner_stack)
         if read is None:
             return None
         raw = {**raw, "spec": read.spec}
-        # 3. Revision: immutable, and stored before the kind knows a field of it.
+        # 3. Revision: immutable, and stored before the kind gets any of its fields.
         if names.DEFINITION_FINALIZER not in owner_stack.finalizers:
             found = await self._client.write_finalizers(raw, [*owner_stack.finalizers, names.DEFINITION_FINALIZER])
             if found is None:
@@ -243,7 +244,7 @@ class StackDefinitionController:
                 raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), activity=OperatorActivity.STALLED
             )
             return SLOW_RETRY
-        # 4. Kind, with the roles of its users. It fits all revisions that instances may have.
+        # 4. Kind, and the roles of its users. The kind fits all revisions that instances may have.
         served = known
         forms = served.forms if served is not None else await self._read_forms(owner_stack)
         self._add_newest(forms, newest, served)
@@ -252,7 +253,7 @@ class StackDefinitionController:
             return retry
         # 5. Instances: watched with these revisions.
         served = served or await self._serve(raw, forms)
-        # 6. Rollout: who gets the newest revision now.
+        # 6. Rollout: decide which instances get the newest revision now.
         served.raw, served.pause = raw, LOOK
         return await self._roll_out(served, raw)
 
@@ -264,10 +265,10 @@ class StackDefinitionController:
             self._client.renew_rights(served.kind)
 
     async def _follow(self, raw: Object) -> float | None:
-        """Serve the instances that are this process's of a definition that another one leads.
+        """Serve this process's instances of a definition that another process leads.
 
-        That one makes the kind and the revisions, and reports. Who gets which revision, all of them decide alike, from what
-        the API server has; each moves its own instances.
+        The leader makes the kind and the revisions, and reports the status. All processes make the same rollout
+        decisions, because they decide from the state on the API server. Each moves only its own instances.
         """
         owner_stack = self._make_owner(raw)
         name, newest = owner_stack.name, (raw.get("status") or {}).get("revision")
@@ -298,9 +299,9 @@ class StackDefinitionController:
             self._client.renew_rights(served.kind)
 
     async def _roll_out(self, served: ServedDefinition, raw: Object) -> float:
-        """Move the instances whose turn it is; return after how many seconds to look again.
+        """Move the instances whose turn it is to another revision; return the seconds until the next check.
 
-        Sends nothing but the status of the definition, and that only if it changes.
+        Writes only the status of the definition, and only if the status changes.
         """
         await self._judge_fit(served)
         decision = self._decide(served, raw)
@@ -339,7 +340,7 @@ class StackDefinitionController:
         if not made and not named:
             return ""
         if made != named:
-            # Recorded first, it is found again wherever this process ends.
+            # Record the names first, so that the roles are found again if this process ends before they are complete.
             await self._record(raw, {"roles": [*dict.fromkeys([*made, *named])]})
         if not (refusal := await self._objects.keep_roles(raw, wanted)) and made != named:
             await self._record(raw, {"roles": named})
@@ -450,7 +451,7 @@ class StackDefinitionController:
                 forms.by_number[revision.number] = await self._revisions.read(owner_stack, revision)
             except TamperedRevision as error:
                 logger.warning("a revision is not used", definition=owner_stack.name, error=str(error))
-        # What completed its rollout is known once the instances are looked at.
+        # The revision that completed its rollout is known only after the instances are checked.
         forms.current = forms.current if forms.current in forms.by_number else max(forms.by_number, default=0)
 
     async def _serve(self, raw: Object, forms: InstanceForms) -> ServedDefinition:
@@ -477,7 +478,7 @@ class StackDefinitionController:
             requests=rollout_report.read_requests(raw["metadata"].get("annotations") or {}),
             now=self._services.clock.now(),
         )
-        # Until a revision has completed its rollout that instances may keep, new instances have the newest.
+        # New instances get the newest revision until a revision that they may have has completed its rollout.
         completed, newest = decision.record.completed, served.forms.newest
         is_usable = completed in served.forms.by_number and completed >= newest.minimum
         served.forms.current = completed if is_usable else newest.number
@@ -554,13 +555,13 @@ class StackDefinitionController:
         """Keep the kind and its objects unmanaged, and remove the finalizer of the definition."""
         name = raw["metadata"]["name"]
         await self._forget(name)
-        # A write that was under way may have put a finalizer back: this ends with a look that finds none.
+        # A write in progress may have restored a finalizer, so repeat until a check finds none.
         if await self._client.release_instances(definition_objects.find_kind(raw["spec"])):
             return KIND_RETRY
         owner_stack = self._make_owner(raw)
         is_orphaned = await self._revisions.find_orphaned(owner_stack)
         await self._let_go(raw)
-        # Only now: until the finalizer is removed, the revisions may be the only record of the request.
+        # Delete the revisions last: until the finalizer is removed, they may be the only record of the request.
         if is_orphaned:
             await self._revisions.delete_all(owner_stack)
         return None
@@ -630,7 +631,7 @@ class StackDefinitionController:
             if self._served.get(name) is not served:
                 return
             if served.raw is None:
-                # It was refused, or is being deleted, because of its instances.
+                # The definition was rejected or is being deleted, which depends on its instances.
                 self.reconcile_now(name)
                 return
             delay = SLOW_RETRY

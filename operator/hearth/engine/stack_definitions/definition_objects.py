@@ -39,11 +39,10 @@ PURPOSES: Final = {
     ADMISSION_POLICY: "policy of a StackDefinition",
     ADMISSION_POLICY_BINDING: "binding of a policy of a StackDefinition",
 }
-"""Purpose of a signature on such an object."""
+"""The purpose of the signature by kind."""
 POLICIES: Final = (ADMISSION_POLICY, ADMISSION_POLICY_BINDING)
-"""Kinds of the objects that only a StackDefinition of the same name can have. The garbage collector deletes them after
-it, so a new StackDefinition of that name may still find them, and updates them.
-"""
+"""Kinds whose objects always belong to the StackDefinition of the same name. The garbage collector deletes them after
+the StackDefinition, so a new StackDefinition with that name may still find them. It updates them."""
 NOTHING = b"{}"
 
 
@@ -65,7 +64,8 @@ class DefinitionObjects:
         forms: the revisions that instances may have.
         """
         metadata, spec = raw["metadata"], raw["spec"]
-        # Before the kind: an unchecked instance could already act with the rights that its author chose.
+        # Create the policy before the kind. Otherwise, an unchecked instance could act with the rights that its author
+        # chose.
         if refusal := await self._keep_policy(raw):
             return KindState(refusal=refusal)
         wanted = instance_schema.make_crd(spec, forms=forms)
@@ -240,9 +240,9 @@ class KindState:
 
     is_served: bool = False
     refusal: str = ""
-    """Why it cannot be made, or "" if it can."""
+    """Why the kind cannot be created; "" if it can be created."""
     waits_for: str = ""
-    """Reason to wait until it is served."""
+    """Why the kind is not served yet."""
 
 
 def find_kind(spec: Mapping[str, Any]) -> Kind:

@@ -26,7 +26,7 @@ def find_oldest(stacks: Iterable[StackObject], *, now: float) -> Mapping[str, fl
     for stack in stacks:
         if not stack.in_progress_since:
             continue
-        # A time that another client wrote may be none.
+        # Another client may have written an invalid time.
         with contextlib.suppress(ValueError):
             age = max(0.0, now - times.parse_time(stack.in_progress_since))
             oldest[stack.phase] = max(age, oldest.get(stack.phase, 0.0))

@@ -26,9 +26,9 @@ from hearth.plan.target import target_status
 logger = structlog.get_logger(__name__)
 
 WRITERS = 16
-"""Status writes in flight. They are separate from steps, so neither waits for the other. With half as many, statuses fall
-behind in a burst of new Stacks: of a thousand, 347 complete ones stay loaded for theirs, instead of 153.
-"""
+"""Status writes in flight. They are separate from steps, so neither waits for the other. With half as many, statuses
+fall behind in a burst of new Stacks: out of a thousand, 347 complete Stacks stay loaded while they wait for a write,
+instead of 153."""
 BLOCKED_AFTER = 10.0
 """Seconds that a deletion may be blocked before an Event reports it. Most finalizers take less."""
 RETRY = 2.0
@@ -55,7 +55,8 @@ Most Stacks are complete by then, and need one status write instead of two. `obs
 START_REPORTED_AFTER = 30.0
 """Seconds after which the start is reported, no matter how many other Stacks are in progress.
 
-A thousand Stacks of four that are created at once take about as long. Anything but the mere start is reported sooner.
+A thousand Stacks with four resources each that are created at once take about as long. Any other change is reported
+sooner.
 """
 REPAIR_GRACE = 1.0
 """Seconds that a complete, large Stack must be at work again before its status reports it.
@@ -177,7 +178,8 @@ class StatusWriter:
             return float("-inf")
         is_start_pending = self._rate_limiter.is_start_pending(stack_uid)
         if (is_start_pending or not look.had_outcome) and self._has_outcome(stack_uid):
-            # Progress is built more often than written. The outcome waits for the last write, not for that.
+            # Progress is built more often than it is written. An outcome only waits for the interval since the last
+            # write.
             return float("-inf") if is_start_pending else self._rate_limiter.find_written(stack_uid) + self._interval
         return look.at + self._interval
 
@@ -285,7 +287,7 @@ class StatusWriter:
             return Outcome.PUT_OFF
         before = stack.status
         status, unfinished = self._build(stack, reconciler, before), find_unfinished(reconciler.planner)
-        # Outputs may have asked for read rights, and lack values that the account may read.
+        # Outputs may have just requested read rights. Until the answer, they lack values that the account can read.
         if self._is_withheld(stack_uid, reconciler):
             return Outcome.PUT_OFF
         await self._contain_event(lambda: self._warn(stack, status), stack)
@@ -442,7 +444,7 @@ class StatusRateLimiter:
     def _find_turn(self, uid: str, now: float) -> float:
         """Find the time of the Stack's next progress write; the writes of one second may come in a burst."""
         if uid not in self._turns:
-            # A Stack with other changes never used its slot, so the number of waiting Stacks counts.
+            # Stacks with other changes never use their slots, so the number of waiting Stacks limits the time.
             turn = max(now - 1, min(self._next_turn, now + (len(self._turns) + 1) * self._between))
             self._turns[uid], self._next_turn = turn, turn + self._between
         return self._turns[uid]

@@ -27,11 +27,12 @@ from hearth.plan.state.steps import Apply, Suspend
 logger = structlog.get_logger(__name__)
 
 WITHIN = 55.0
-"""Seconds for all requests of one preparation: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
+"""Maximum seconds for all requests of one preparation, less than two slow requests (see
+`fair_executor.STEP_HANGS_AFTER`)."""
 INVALID = (400, 422)
 BUSY = (408, 409, 429)
 CLAIMS_AT_MOST = 5
-"""Attempts to write the field owners of an object whose status a controller writes at the same time."""
+"""Maximum attempts to write the field owners of an object while a controller writes its status."""
 STAYS = "the API server keeps fields that were removed from the definition: {}"
 
 

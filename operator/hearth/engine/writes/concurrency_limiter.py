@@ -33,10 +33,8 @@ SLOWDOWN_FACTOR = 4.0
 Twice the time is noise, or an etcd that batches writes.
 """
 MIN_SLOWDOWN = 0.1
-"""Seconds; with faster answers no client waits noticeably.
-
-A small Stack needs about seven requests and waits a second between two statuses anyway.
-"""
+"""Minimum slowdown in seconds, because no client notices faster answers. A small Stack needs about seven requests and
+waits a second between two statuses anyway."""
 DECREASE_FACTOR = 0.7
 """Fraction of the limit that remains after a latency cut."""
 SAME_THROUGHPUT = 0.9
@@ -57,13 +55,13 @@ Growth is slow near a throttled limit, and fast toward the maximum once the API 
 MAX_PAUSE = 60.0
 """Seconds; the maximum pause even if the API server asks for more."""
 LEAST_ROUND = 8
-"""Minimum answers for a measurement."""
+"""Minimum number of answers in a measurement."""
 SHORTEST_ROUND = 0.5
-"""Seconds; shorter measurements are too noisy."""
+"""Minimum seconds of a measurement; shorter ones are too noisy."""
 SHORTEST = 0.001
-"""Seconds. Faster times do not indicate anything about the API server."""
+"""Lower bound of the fastest times in seconds. Shorter times do not indicate anything about the API server."""
 FADING = 600.0
-"""Seconds after which the fastest times count as twice as long, unless they occur again."""
+"""Seconds after which the fastest times count double, unless they are measured again."""
 
 
 class ConcurrencyLimiter:
@@ -74,9 +72,9 @@ class ConcurrencyLimiter:
         self._most = float(most)
         self._limit = min(float(INITIAL_LIMIT), self._most)
         self._safe = min(max(THROTTLED_FACTOR * self._most, float(MIN_LIMIT_BY_LATENCY)), self._most)
-        """Limit up to which every answer adds one, judged by latency; at first half of the maximum."""
+        """Limit based on latency, up to which every answer adds one. At first half of the maximum."""
         self._borne = self._most
-        """The same, judged by the API server's flow control."""
+        """The same limit, based on the API server's flow control."""
         self._cut_at = -math.inf
         self._has_borne = False
         """Whether a write started after the last cut was accepted."""
@@ -84,7 +82,7 @@ class ConcurrencyLimiter:
         self._answered_at = -math.inf
         """Time of the last answer of any kind."""
         self._quickest: dict[Hashable, float] = {}
-        """By class of write: its fastest time in seconds."""
+        """The fastest time in seconds by class of write."""
         self._fade_at = math.inf
         self._settled_until = -math.inf
         self._before: tuple[float, float] | None = None
@@ -132,7 +130,7 @@ class ConcurrencyLimiter:
             return
         reached = min(self._limit, float(in_flight))
         if self._has_borne:
-            # Otherwise the API server accepts nothing at any limit, which says nothing about its normal capacity.
+            # Otherwise, the API server accepts nothing at any limit, which does not indicate its normal capacity.
             self._borne = max(SAFE_FACTOR * reached, float(MIN_LIMIT))
         self._before = None
         self._cut(max(THROTTLED_FACTOR * reached, float(MIN_LIMIT)), now)
@@ -160,7 +158,7 @@ class ConcurrencyLimiter:
         """Start a round: writes started from now on measure this limit."""
         self._round_at, self._began_with = now, self._limit
         self._round: dict[Hashable, float] = {}
-        """By class of write: its fastest time in seconds."""
+        """The fastest time in seconds by class of write."""
         self._first_at = math.inf
         """Time of the first answer in the round; throughput counts from there."""
         self._answers = 0

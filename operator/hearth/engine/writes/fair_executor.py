@@ -14,10 +14,10 @@ from hearth.model import turns
 from hearth.model.turns import FairTurns
 
 RunKey: TypeAlias = Callable[[str, str], Awaitable[None]]
-"""Executes the current step for a Stack's key, if any. Its exceptions are internal errors."""
+"""Executes the current step for a Stack's key, if there is one. Its exceptions are internal errors."""
 
 STARTS_WITHIN = 60.0
-"""Seconds within which a queued step must start if it may."""
+"""Seconds within which a queued step that is allowed to start must start."""
 STEP_HANGS_AFTER = 180.0
 """Seconds within which a step in flight must end. Each request ends after 30 seconds, and a step sends at most six."""
 
@@ -48,15 +48,16 @@ class FairExecutor:
         self._where = where
         self._on_error = on_error
         self._moved_at = clock.monotonic()
-        """Monotonic time in seconds of the last enqueue into an empty queue, start or end."""
+        """Monotonic time in seconds of the last progress: an enqueue into an empty queue, a start or an end."""
         self._clock = clock
         self._find_room = find_room or (lambda: workers)
         self._on_start = on_start
         self._queues: dict[str, OrderedDict[str, float]] = {}
-        """By Stack: its keys in order, each with the time since which it waits."""
+        """By Stack: its keys in order, each with the time when it started to wait."""
         self._namespaces: dict[str, str] = {}
-        """By queued Stack."""
-        # A server that throttles, or that was just met, gets few requests at a time: a single Stack may use all of them.
+        """The namespace of each queued Stack."""
+        # A server that throttles, or was only just connected, gets few requests at a time. A single Stack may use all
+        # of them.
         self._turns = FairTurns(reserve_from=turns.RESERVED_FROM if find_room is None else turns.RESERVED_FRACTION)
         self._resting: list[asyncio.Future[None]] = []
         self._workers = workers

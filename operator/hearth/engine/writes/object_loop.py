@@ -17,8 +17,9 @@ logger = structlog.get_logger(__name__)
 
 WORKERS = 4
 STEP_SECONDS, LONGEST_STEP = 30.0, 120.0
-"""Seconds after which an object makes room for others and continues later; doubled each time, to less than what counts as
-a stall (`fair_executor.STEP_HANGS_AFTER`). Where an API server answers, the longest honest step takes two."""
+"""Seconds after which an object makes room for others and continues later. Doubled each time, up to less than the
+threshold for a stall (`fair_executor.STEP_HANGS_AFTER`). If the API server answers, the longest legitimate step takes
+two."""
 MAX_STEPS = 8
 """Consecutive steps for one object, each caused by the write of the previous one. More indicate a bug."""
 
@@ -93,7 +94,7 @@ class ObjectLoop:
 
     async def _process(self, _namespace: str, uid: str) -> None:
         """Process one object until it has to wait."""
-        # From here on another worker would process it at the same time.
+        # From here on, other workers must not process this object.
         self._busy.add(uid)
         patience = asyncio.timeout(
             growing_delay.find(self._failures[uid] + 1, first=STEP_SECONDS, longest=LONGEST_STEP)

@@ -28,7 +28,7 @@ from hearth.plan.state.steps import Detach
 from hearth.plan.target import volume_restore
 
 REFUSED: Final = (400, 403, 422)
-"""Codes of answers that say something about the change itself."""
+"""Response codes that reject the change itself."""
 REASON: Final = "ClaimsNotEnlarged"
 FORBIDDEN: Final = "Forbidden"
 
@@ -58,7 +58,7 @@ class Detachment:
 
     step: Detach
     cluster: WorkloadCluster
-    """As the account of the Stack accesses it."""
+    """The cluster as the account of the Stack accesses it."""
     boundary: Boundary
 
     async def detach(self) -> StepFailure | str:
@@ -94,7 +94,7 @@ class Detachment:
         """Enlarge the claims, after all of it was tried."""
         live = await stateful_set_claims.find_live(self.cluster, self.step.child.ref, kind=self.step.child.kind)
         if live is None or live["metadata"]["uid"] != self.step.child.uid:
-            # Another client deleted it in the meantime. The deletion finds out what that means.
+            # Another client deleted the StatefulSet in the meantime. The deletion step handles that.
             return ""
         if objection := self._find_objection(live):
             return self._fail(objection)
@@ -144,7 +144,7 @@ class Detachment:
     async def _enlarge(self, live: Mapping[str, Any], found: Sequence[Enlargement]) -> StepFailure | str:
         """Try all enlargements, then write them; return the changes, or the obstacle."""
         for each in found:
-            # Neither a name nor a template of the tenant's makes it the tenant's claim.
+            # A tenant can choose names and templates, so they do not prove that a claim belongs to the StatefulSet.
             foreign = volume_restore.explain_foreign_claim(each.claim, live) or self.boundary.find_denial(each.ref)
             if foreign:
                 return self._fail(

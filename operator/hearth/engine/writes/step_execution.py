@@ -73,7 +73,7 @@ OPEN_QUESTION = (
     "updatePolicy.replace: DeleteFirst on the resource, which deletes the object, and all data in it, before it is "
     "recreated"
 )
-"""The addition to a message about a change that may be of an immutable field."""
+"""Added to a message about a change that may affect an immutable field."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
 """Error classes that only a changed definition resolves."""
 
@@ -89,9 +89,9 @@ class StepDone:
     reverted: str = ""
     """The values that a repair reverted, if they were read before it."""
     is_created: bool = False
-    """Whether there was no object, so that the step made it."""
+    """Whether the object did not exist, so that the step created it."""
     note: str = ""
-    """Additional information for a person, for an Event."""
+    """Additional information for users, shown in an Event."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure
@@ -108,11 +108,11 @@ class StepExecutor:
     may_exist: StackMayExist
     our_signatures: Signatures
     boundary: Boundary
-    """Of the Stack. A step beyond it sends no request, even if it was planned."""
+    """The boundary of the Stack. A step beyond it sends no request, even if it was planned."""
     stack_uid: str = ""
-    """Of the Stack whose sensitive values no message may show; "" for none."""
+    """UID of the Stack whose sensitive values are redacted from messages; "" for none."""
     kin: Kin | None = None
-    """Its tree, whose objects it may take over."""
+    """The tree of the Stack, whose objects it may take over."""
     former_uids: Callable[[], Collection[str]] = frozenset
     """Returns the UIDs that the Stack had before it was restored from a backup."""
 
@@ -129,7 +129,7 @@ class StepExecutor:
                 reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
             )
         except ApiStatusError as refusal:
-            # A message is shortened, and a part of a sensitive value would no longer be found.
+            # Redact before the message is shortened, because a truncated sensitive value would not be recognized.
             status = hidden_texts.redact_messages(refusal.status, self.stack_uid) if refusal.status else refusal.status
             redacted = ApiStatusError(code=refusal.code, status=status, retry_after=refusal.retry_after)
             result = await self._resolve(redacted, step)
@@ -150,7 +150,7 @@ class StepExecutor:
                 done = await Detachment(step, self.cluster, self.boundary).detach()
                 return done if isinstance(done, StepFailure) else StepDone(None, note=done)
             case Release():
-                # First, because afterward nothing shows which Stack the object came from.
+                # Do this first, because afterward nothing shows which Stack the object came from.
                 await self._keep_containers(step.child)
                 await self.cluster.release(step.child)
             case WriteHealthMark():
@@ -187,7 +187,7 @@ class StepExecutor:
         found = kin.find_container(ref)
         if found is not None or kin.is_alone:
             return found
-        # The caches know nothing of Stacks that another process works on.
+        # The caches do not contain objects of Stacks that another process manages.
         kind = containers.KINDS[ref.kind_key]
         try:
             live = await self.cluster.get(ref, kind=kind)
@@ -225,7 +225,7 @@ class StepExecutor:
             return self._leave_unseen(step)
         owner = adoption.find_proven_stack(live, step.ref, self.our_signatures)
         if owner and owner in self.former_uids():
-            # It was restored from a backup after its Stack.
+            # The object was restored from a backup after its Stack.
             return await self._change(
                 dataclasses.replace(step, uid=live["metadata"]["uid"]), uid=live["metadata"]["uid"]
             )
@@ -310,7 +310,7 @@ class StepExecutor:
                     reason=objection.reason,
                     message=message,
                     is_final=objection.is_final,
-                    # Who wants to take over an object means this one.
+                    # A Stack that may adopt objects wants this very object, so no other name would help.
                     is_name_taken=objection.is_of_stack and step.has_generated_name and not step.may_adopt,
                     causes=(taken,),
                 )
@@ -404,7 +404,7 @@ class StepExecutor:
             step, live, cluster=self.cluster
         ):
             return await self._change(step, uid=live["metadata"]["uid"])
-        # Items of others or an emptied map cause the error, so a replacement would not help.
+        # List items of other owners or an emptied map cause the error, so a replacement would not help.
         written = await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
         if written is not None:
             return StepDone(written, step.tolerated)
@@ -547,7 +547,7 @@ def _fail(
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
         code=error.code,
-        # Such a namespace ends, or its owner has to act. What else the Stack does must not suffer from it.
+        # The namespace is ending, or its owner has to act. Other work of the Stack must not be delayed by that.
         is_wait=isinstance(reaction, api_errors.NamespaceTerminating),
     )
 

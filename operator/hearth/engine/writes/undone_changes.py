@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 REASON = "DriftNotRepairable"
 SECRET = "Secret"  # noqa: S105 -- a kind
 OWNERS = 3
-"""Owners of an object that are read at most."""
+"""Maximum number of owners of an object that are read."""
 
 
 async def describe_repair(step: Apply, *, cluster: ClusterRequests, boundary: Boundary) -> str:

@@ -16,7 +16,7 @@ from hearth.plan.state import steps
 from hearth.plan.state.steps import Apply, Step
 
 DEFAULT_PAUSE = 1.0
-"""Seconds to pause if the API server throttles a write without a stated delay."""
+"""Seconds to pause if the API server throttles a write without specifying a delay."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class WriteLanes:
         self._concurrency = concurrency
         self._lanes: dict[str, WriteLane] = {HOME: self._make(concurrency)}
         self._unused: set[str] = set()
-        """Lanes of clusters that no Stack used at the last look."""
+        """Lanes of clusters that no Stack used at the last check."""
 
     @property
     def home(self) -> WriteLane:
