@@ -2,7 +2,7 @@
 
 The signature covers the UID of the Stack and the kind, namespace and name of the object, so a copy is not valid on
 another object. It also covers the inputs of deletions and their order: the resource, the incarnation, and a digest of
-the required names. The key is in `hearth.plan.ownership.keyed_hash`.
+the required names. `hearth.plan.ownership.keyed_hash` signs and verifies.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A HealthMark is bound to one object. Its status identifies that object before any write, so even after a crash the mark
 never affects a successor of the object. The write only puts the mark onto the object, once for each generation of the
-HealthMark. `hearth.plan.resource.decide` plans the repair of the marked object.
+HealthMark. `hearth.plan.resource.decide` plans the replacement or restart of the marked object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Failure reasons by cause: the user of a Stack, or an outage. They do not count against a StackDefinition."""
+"""Failure reasons that do not count against a StackDefinition, by cause: the user of a Stack, or an outage."""
 
 from __future__ import annotations
 

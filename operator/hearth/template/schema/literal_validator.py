@@ -1,8 +1,10 @@
 """Finds errors in the literal values of a manifest: unknown fields, wrong types, duplicates and redaction placeholders.
 
-Fields that the schema leaves open are not validated. Expressions are validated in `hearth.template.cel.type_checker`.
+Fields that the schema leaves open are not validated. Expressions are validated in
+`hearth.template.cel.expression_validator`.
 
-A placeholder was copied from a status, a preview or an export. Applying it would overwrite the sensitive value.
+Applying a redaction placeholder, which was copied from a status, a preview or an export, would overwrite the sensitive
+value.
 
 The API server merges some lists by key and rejects two elements with the same key, for example two ports with the same
 number. These lists are known for built-in kinds even without a schema from the cluster.
