@@ -1,1 +1,1 @@
-"""Compilation of a template to an immutable blueprint. Must not know the cluster beyond kinds and schemas."""
+"""Compiles a template to an immutable blueprint. Of the cluster, it knows only kinds and schemas."""

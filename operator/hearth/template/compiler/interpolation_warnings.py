@@ -1,7 +1,7 @@
-"""Places in the objects of a StackDefinition with its own account that a developer's parameter should not reach.
+"""Finds risky places in a StackDefinition with its own account that a developer's parameter can reach.
 
-These objects are written with more rights than the developer has. A warning, not a mistake: the parameter's rules
-decide whether it is harmful.
+Its objects are written with more rights than the developer has. These are warnings, not mistakes, because the rules of
+the parameter may make it harmless.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A manifest (or any value of a template) with expressions: parsed once, assembled for each evaluation.
+"""A manifest, or another value of a template, with expressions: parsed once, assembled for each evaluation.
 
-The constant part is stored as JSON, since parsing it is the fastest way to a new copy. The rest are slots. Must not
-know schemas, nor which expressions are allowed where.
+The constant part is stored as JSON, because parsing JSON is the fastest way to copy it. Expressions fill its slots.
 """
 
 from __future__ import annotations

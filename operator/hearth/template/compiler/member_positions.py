@@ -1,7 +1,7 @@
-"""References to a member of a collection by its position: one that the collection does not have is a mistake.
+"""Reports references to members of a collection at positions that do not exist.
 
-Sees positions that are numbers, or that follow from parameters and from the numbers of members. Any other fails at its
-evaluation. Collects mistakes in the PartialEvaluator.
+A position is checked if it is a number, or follows from parameters and the numbers of members. Other positions fail
+when they are evaluated.
 """
 
 from __future__ import annotations

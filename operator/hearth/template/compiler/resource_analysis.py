@@ -1,6 +1,6 @@
-"""One resource during the validation of its template: its kind, the names it uses, its mistakes.
+"""Validates one resource of a template: its kind, the names that it uses, and its mistakes.
 
-Evaluates only `apiVersion` and `kind`, which the other validation needs first.
+Only `apiVersion` and `kind` are evaluated here, because the other checks need them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Binding of the resources that are present: all expressions of one, or of each member of a collection.
+"""Binds the expressions of the present resources: of one object, or of each member of a collection.
 
-For external references, it finds which object or list of objects is meant. Collects mistakes in its PartialEvaluator.
+It also finds the objects or lists that external references select.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Literal values of Secrets in a template: anyone who can read the Stack or its revisions can read them. Pure."""
+"""Finds literal values of Secrets in a template, which anyone who can read the Stack or its revisions can read."""
 
 from __future__ import annotations
 

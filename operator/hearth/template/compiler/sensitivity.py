@@ -1,8 +1,7 @@
-"""Tracking of sensitive values in a definition: the sensitive parameters and everything derived from them.
+"""Tracks sensitive values in a definition: sensitive parameters, and all values derived from them.
 
-Follows values through expressions by the paths that these read, known yet or not. A sensitive output of a nested Stack
-has no value in that Stack's status, so an expression that needs it fails. Must not know the API server, nor which
-expressions are allowed where.
+Values are followed through the paths that expressions read, even before they are known. The status of a nested Stack
+does not contain its sensitive outputs, so an expression that needs one fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Conditions and `when`: tests on parameters and other conditions, decided once per definition.
-
-Must not know manifests.
-"""
+"""Conditions and `when`: tests on parameters and other conditions, which are decided once per definition."""
 
 from __future__ import annotations
 
