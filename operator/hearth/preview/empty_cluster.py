@@ -1,6 +1,6 @@
-"""A cluster in memory that only has objects from files: the `LiveCluster` of tests of Stacks.
+"""`EmptyCluster`, an in-memory `LiveCluster` for tests of Stacks. It contains only objects from files.
 
-It accepts every manifest: no schema, no default, no admission plugin. Must not know the Stack under test.
+It accepts all manifests: it has no schemas, defaults or admission plugins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a world that plays API servers and controllers as a test describes them: time, health, and refused writes."""
+"""Simulates API servers and controllers as a test describes them: time, health and refused writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the engine for one Stack in a world that a test describes: step by step, through failures, retries and rollbacks.
+"""Runs the engine for one Stack in a simulated cluster, step by step, through failures, retries and rollbacks.
 
 A step ends when the Stack is complete, failed or stopped, when nothing is left to do, or when its time is over.
 """

@@ -1,4 +1,4 @@
-"""`hearth schema`: JSON Schemas of our kinds, and of the kinds that StackDefinitions define, for editors and checks."""
+"""`hearth schema`: prints JSON Schemas of Hearth's kinds and of StackDefinitions' kinds, for editors and linters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the tests of one file: the engine on a world that each test describes, without a cluster."""
+"""Runs the tests in one file: the engine in a simulated cluster that each test describes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Builds the ValidatingAdmissionPolicy that limits which account and kubeconfig the author of an instance may set, and
-rejects the deletion of protected instances.
+"""Builds the ValidatingAdmissionPolicy of a StackDefinition's kind.
+
+It limits which account and kubeconfig the author of an instance may set, and rejects the deletion of protected
+instances.
 """
 
 from __future__ import annotations

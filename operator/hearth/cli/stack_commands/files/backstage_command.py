@@ -1,4 +1,4 @@
-"""`kubectl stack backstage`: a Backstage software template from a StackDefinition."""
+"""`kubectl stack backstage`: writes a Backstage software template for a StackDefinition."""
 
 from __future__ import annotations
 

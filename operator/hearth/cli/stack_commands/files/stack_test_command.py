@@ -1,4 +1,4 @@
-"""`kubectl stack test`: runs tests of Stacks in files, without a cluster."""
+"""`kubectl stack test`: runs the tests of Stacks in files, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Backstage software template for the kind of a StackDefinition: a form of its parameters, and a pull request. Pure."""
+"""Builds a Backstage software template for a StackDefinition's kind: a form for the parameters, and a pull request."""
 
 from __future__ import annotations
 

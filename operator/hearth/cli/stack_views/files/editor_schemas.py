@@ -1,7 +1,7 @@
-"""JSON Schemas (draft 7) of our kinds for editors, converted from the schemas of CustomResourceDefinitions. Pure.
+"""Converts the schemas of CustomResourceDefinitions to JSON Schemas (draft 7) for editors.
 
-Stricter than an API server in one point: an unknown field is a mistake, as for `kubectl apply`. Rules in CEL are left
-out, because JSON Schema cannot express them.
+They are stricter than the API server in one point: unknown fields are errors, as with `kubectl apply`. CEL rules are
+omitted, because JSON Schema cannot express them.
 """
 
 from __future__ import annotations

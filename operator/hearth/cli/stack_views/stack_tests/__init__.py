@@ -1,1 +1,1 @@
-"""Tests of Stacks in files: their format, what they expect, and their results. Pure."""
+"""Tests of Stacks in files: their format, the comparison with expectations, and the reports."""

@@ -1,6 +1,6 @@
-"""Compares the result of a step with what a test expects; each difference is a sentence. Pure.
+"""Compares the result of a step with the expectations of a test, and describes each difference in a sentence.
 
-Its caller redacts the sentences.
+The caller redacts the sentences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The format of `*.stacktest.yaml`, from which the parser and the schema for editors follow. Must not know how a test runs."""
+"""The format of `*.stacktest.yaml`. The parser and the schema for editors are derived from these models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of tests of Stacks, as lines for people and as JUnit XML for pipelines. Pure."""
+"""Formats the results of tests as text and as JUnit XML."""
 
 from __future__ import annotations
 
