@@ -143,8 +143,16 @@ def find_estimator(text: str) -> Estimator:
 
 def find_offset(parsed: Parsed, name: str) -> int:
     """Find the first offset of a name in the text of an expression, in characters."""
-    compiled = compile_unchecked(parsed.text)
-    return field_references.find_offsets(syntax_tree.parse_tree(compiled.serialize())).get(name, 0)
+    return next((offset for each, offset in list_offsets(parsed.text) if each == name), 0)
+
+
+def list_offsets(text: str) -> list[tuple[str, int]]:
+    """List the names that an expression reads with their offsets. Raises cel_environment.CelCompileError."""
+    try:
+        tree = syntax_tree.parse_tree(compile_unchecked(text).serialize())
+    except DecodeError:
+        raise cel_environment.refuse(_TOO_DEEP) from None
+    return field_references.list_offsets(tree)
 
 
 def parse_optional(text: str) -> Parsed:

@@ -106,11 +106,11 @@ def find_reads(tree: Any) -> ExpressionReads:
     )
 
 
-def find_offsets(tree: Any) -> dict[str, int]:
-    """Find by name its first offset in the text, in characters; for messages."""
+def list_offsets(tree: Any) -> list[tuple[str, int]]:
+    """List every place where an expression reads a name: the name, and its offset in the text, in characters."""
     reader = _Reader()
     reader.visit(tree.expr, {})
-    return {name: syntax_tree.find_offset(tree, node) for name, node in reader.first.items()}
+    return [(name, syntax_tree.find_offset(tree, node)) for name, node in reader.names]
 
 
 def is_missing(value: Any, steps: tuple[Step, ...]) -> bool:
@@ -147,7 +147,7 @@ class _Reader:
     def __init__(self) -> None:
         self.reads: dict[FieldRead, None] = {}
         self.intermediate: dict[FieldRead, None] = {}
-        self.first: dict[str, Any] = {}
+        self.names: list[tuple[str, Any]] = []
         self.is_dynamic = False
         self.counted: set[str] = set()
         self.whole: set[str] = set()
@@ -192,7 +192,7 @@ class _Reader:
             return scope[name]
         if name in cel_environment.TYPE_NAMES or name in cel_environment.NAMESPACES:
             return None
-        self.first.setdefault(name, node)
+        self.names.append((name, node))
         return FieldRead(name, (), is_required=True)
 
     def visit_select(self, select: Any, scope: _Scope) -> FieldRead | None:

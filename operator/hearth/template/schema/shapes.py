@@ -88,6 +88,11 @@ class Shape:
         return self.element
 
     @property
+    def description(self) -> str:
+        """Return the purpose of the location, if its schema states it."""
+        return str(self._schema.get("description") or "")
+
+    @property
     def element(self) -> Shape:
         """Return the shape of every element of a list, or value of a MAP."""
         if self._element is None:

@@ -85,6 +85,21 @@ def list_expressions(string: str) -> list[str]:
     return [part.text for part in parse(string) if isinstance(part, ExpressionSource)]
 
 
+def find_spans(string: str) -> Iterator[tuple[int, int]]:
+    """Yield where each expression begins and ends, without the braces, up to one that is not terminated."""
+    at = 0
+    while (mark := string.find(OPENING, at)) >= 0:
+        if mark > at and string[mark - 1] == "$":
+            at = mark + len(OPENING)
+            continue
+        try:
+            end = find_end(string, mark + len(OPENING))
+        except UnterminatedExpression:
+            return
+        yield mark + len(OPENING), end
+        at = end + 1
+
+
 def find_expressions(value: Any) -> Iterator[str]:
     """Yield the text of each expression in a value, its keys included; none of a string that is malformed."""
     pending = [value]

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import click
 import yaml
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from hearth.template.cel.evaluation import Evaluator
 
 
+Warn: TypeAlias = Callable[[StackFile, str], None]
+"""Receives a warning about one Stack."""
 LINTED: Final = (*names.STACK_KINDS, well_known_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
 """The kinds that `lint` checks."""
 UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mean")
@@ -260,9 +262,14 @@ def count_kinds(stacks: Sequence[StackFile]) -> str:
     return ", ".join(found) or "0 Stacks"
 
 
-def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Object]:
-    """Return the mistakes of one Stack, also of those that it nests."""
-    compiled = list(check_template(stack_file, kinds, evaluator))
+def warn(stack_file: StackFile, text: str) -> None:
+    """Write valid settings that are probably unintended."""
+    text_output.write_warning(f"{stack_file.source}: {stack_file.title}: {text}")
+
+
+def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn) -> list[Object]:
+    """Return the mistakes of one Stack, also of those that it nests. warn: receives its warnings."""
+    compiled = list(check_template(stack_file, kinds, evaluator, warn=warn))
     known = {mistake.path for mistake in compiled}
     found = [each for each in file_schema.find_mistakes(stack_file.manifest) if each.path not in known]
     found += compiled
@@ -274,8 +281,10 @@ def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
     return [{**where, "path": mistake.path, "message": mistake.message} for mistake in dict.fromkeys(found)]
 
 
-def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Sequence[Mistake]:
-    """Return the mistakes of the template and its parameters."""
+def check_template(
+    stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn
+) -> Sequence[Mistake]:
+    """Return the mistakes of the template and its parameters. warn: receives its warnings."""
     for warning in stack_files.find_secret_warnings(stack_file):
         warn(stack_file, warning)
     if stack_file.is_template:
@@ -347,11 +356,6 @@ def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> I
 def evaluating() -> contextlib.closing[OfflineEvaluator]:
     """Return the evaluator of expressions that may take long, for the time of one command."""
     return contextlib.closing(process.OfflineEvaluator())
-
-
-def warn(stack_file: StackFile, text: str) -> None:
-    """Write valid settings that are probably unintended."""
-    text_output.write_warning(f"{stack_file.source}: {stack_file.title}: {text}")
 
 
 def write_manifests(stack_file: StackFile, blueprint: Blueprint) -> None:

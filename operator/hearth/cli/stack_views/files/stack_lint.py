@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -62,11 +62,16 @@ def find_line(text: str, stack: str, path: str, *, kind: str = names.STACK) -> i
     text: one that `kubectl_yaml` accepts, which bounds its size and nesting; stack: a name; path: as in a Mistake;
     kind: Stack or ResourceGroup.
     """
-    for root in yaml.compose_all(text, Loader=kubectl_yaml.Loader):
+    found = find_node(yaml.compose_all(text, Loader=kubectl_yaml.Loader), stack, path, kind=kind)
+    return int(found.start_mark.line) + 1 if found is not None else 1
+
+
+def find_node(roots: Iterable[yaml.Node], stack: str, path: str, *, kind: str) -> yaml.Node | None:
+    """Return the key or item of a Stack at a path, otherwise the nearest one around it; None if the Stack is not found."""
+    for root in roots:
         if isinstance(root, yaml.MappingNode) and is_stack(root, stack, kind=kind):
-            line: int = walk(root, path).start_mark.line
-            return line + 1
-    return 1
+            return walk(root, path)
+    return None
 
 
 def is_stack(root: yaml.MappingNode, name: str, *, kind: str) -> bool:
