@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Entry] = {
     "schema": Entry("hearth.cli.commands.schema:schema", "Print JSON Schemas of all kinds, for editors."),
     "demo": Entry("hearth.cli.commands.demo:demo", "Create an example Stack and show its progress live."),
     "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack."),
+    "lsp": Entry("hearth.cli.commands.lsp:lsp", "Run the language server for editors."),
     "stack": Entry(
         "hearth.cli.stack_commands.stack_group:stack", "Inspect and control Stacks. The same as `kubectl stack`."
     ),

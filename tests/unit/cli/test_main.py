@@ -49,7 +49,7 @@ def test_asking_for_little_loads_little(arguments: str) -> None:
     program = (
         "import sys, click.testing\nfrom hearth.cli import main\n"
         f"click.testing.CliRunner().invoke(main.main, ['{arguments}'])\n"
-        "print(sorted({'aiohttp', 'kopf', 'kubernetes', 'pydantic'} & sys.modules.keys()))"
+        "print(sorted({'aiohttp', 'kopf', 'kubernetes', 'pydantic', 'pygls'} & sys.modules.keys()))"
     )
 
     assert execute(sys.executable, "-c", program).strip() == "[]"

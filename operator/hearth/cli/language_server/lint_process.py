@@ -1,0 +1,82 @@
+"""The process that runs `lint` for the language server, which it keeps fast and which its failures do not reach.
+
+Reads texts and writes their findings, one JSON value a line.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+import yaml
+
+from hearth.cli.stack_access.schema_folder import FolderKinds
+from hearth.cli.stack_commands.files import file_commands
+from hearth.cli.stack_views.files import stack_files, stack_lint
+from hearth.cli.stack_views.files.stack_files import StackFile
+from hearth.model import object_fields
+from hearth.model.child import Object
+from hearth.model.kinds import Kinds
+from hearth.template.text import kubectl_yaml
+
+SECONDS: Final = 30
+"""Time of one text; a Stack of 500 resources takes about one second."""
+MEMORY: Final = 4 * 2**30
+"""Bytes of address space; the largest Stack takes a quarter."""
+
+
+def find(text: str, kinds: Kinds) -> list[Object]:
+    """Return the mistakes and warnings of a text, as `lint` finds them: each with level, message, kind, stack, path and rule.
+
+    Of invalid YAML, the offset instead of the last four.
+    """
+    try:
+        documents = [document.value for document in kubectl_yaml.parse_documents(text)]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        message = f"is not valid YAML: {kubectl_yaml.describe(error)}"
+        return [{"level": "error", "message": message, "offset": mark.index if mark is not None else 0}]
+    found: list[Object] = []
+
+    def warn(stack_file: StackFile, warning: str) -> None:
+        found.append(describe("warning", f"{stack_file.title}: {warning}", stack_file.manifest, path="metadata.name"))
+
+    with file_commands.evaluating() as evaluator:
+        for stack_file in stack_files.find_stacks({"": documents}, kinds=file_commands.LINTED):
+            for mistake in file_commands.find_mistakes(stack_file, kinds, evaluator, warn=warn):
+                message = stack_files.describe_mistake(mistake)
+                found.append(describe("error", message, stack_file.manifest, path=mistake["path"]))
+    return found
+
+
+def describe(level: str, message: str, manifest: Mapping[str, Any], *, path: str) -> Object:
+    """Return one finding."""
+    name = object_fields.text(manifest, "metadata", "name")
+    rule = stack_lint.find_rule(path) if level == "error" else ""
+    return {"level": level, "message": message, "kind": manifest["kind"], "stack": name, "path": path, "rule": rule}
+
+
+def serve(kinds: Kinds, requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer each line with one, until the input ends."""
+    for line in requests:
+        # Ends this process, even in an endless loop: the language server starts another one.
+        signal.alarm(SECONDS)
+        found = find(orjson.loads(line), kinds)
+        signal.alarm(0)
+        replies.write(orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))
+        replies.flush()
+
+
+def main(folder: str) -> None:
+    """Serve standard input. folder: of schemas, or nothing."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    serve(FolderKinds(Path(folder) if folder else None), sys.stdin.buffer, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,106 @@
+"""An editor: speaks the Language Server Protocol to a real `hearth lsp`, over its standard input and output."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+PATIENCE_SECONDS = 60
+"""For each session's end, and the whole session of a server that hangs."""
+CURSOR = "‸"
+"""Where the cursor is in a text of a test."""
+
+
+class LanguageClient:
+    """One session. Positions are in units of UTF-16, as those of most editors."""
+
+    def __init__(self, *arguments: str, folder: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hearth", "lsp", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+        )
+        self.errors = ""
+        self._last = 0
+        self._published: list[dict[str, Any]] = []
+        self._patience = threading.Timer(PATIENCE_SECONDS, self.process.kill)
+        self._patience.start()
+        self.capabilities = self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities={})
+        self.tell("initialized")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._patience.cancel()
+
+    def tell(self, method: str, **params: Any) -> None:
+        """Send a notification."""
+        self._send({"method": method, "params": params})
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """The result of a request, or its error."""
+        self._last += 1
+        self._send({"id": self._last, "method": method, "params": params})
+        while (message := self._receive()).get("id") != self._last:
+            pass
+        return message.get("error") or message.get("result")
+
+    def ask_at(self, method: str, uri: str, text: str, **params: Any) -> Any:
+        """The answer at the cursor of a text that is opened, or replaces the open one."""
+        before, _, after = text.partition(CURSOR)
+        self.write(uri, before + after)
+        lines = before.replace("\r\n", "\n").split("\n")
+        position = {"line": len(lines) - 1, "character": len(lines[-1].encode("utf-16-le", "surrogatepass")) // 2}
+        return self.ask(f"textDocument/{method}", textDocument={"uri": uri}, position=position, **params)
+
+    def complete(self, uri: str, text: str) -> list[str]:
+        """The words that can stand at the cursor."""
+        return [item["label"] for item in self.ask_at("completion", uri, text) or ()]
+
+    def write(self, uri: str, text: str) -> None:
+        """Open a text."""
+        self.tell("textDocument/didOpen", textDocument={"uri": uri, "languageId": "yaml", "version": 1, "text": text})
+
+    def wait_diagnostics(self, uri: str) -> list[dict[str, Any]]:
+        """The next findings in a file."""
+        while True:
+            found = next((each for each in self._published if each["uri"] == uri), None)
+            if found is not None:
+                self._published.remove(found)
+                return list(found["diagnostics"])
+            self._receive()
+
+    def end(self) -> int:
+        """End the session as an editor does; the exit code."""
+        self.ask("shutdown")
+        self.tell("exit")
+        _, errors = self.process.communicate()
+        self.errors = errors.decode()
+        return self.process.returncode
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        content = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(content), content))
+        self.process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        length = 0
+        while (header := self.process.stdout.readline()).strip():
+            name, _, value = header.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        assert length, "the server has ended"
+        message: dict[str, Any] = json.loads(self.process.stdout.read(length))
+        if message.get("method") == "textDocument/publishDiagnostics":
+            self._published.append(message["params"])
+        return message
