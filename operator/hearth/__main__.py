@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def run(settings: Settings) -> int:
     """Run the operator until it is stopped; return the exit code."""
-    # Imported late, so that `hearth --help` does not pay for the whole operator.
+    # Imported late, so that `hearth --help` does not load the whole operator.
     with imports.freeze_garbage_collector():
         with imports.hide_package("rich"):
             # structlog imports rich to format tracebacks. The operator formats them itself (see `hearth.serve.logs`).

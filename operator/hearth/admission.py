@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 START_RETRY = 2.0
-"""Seconds until the start is tried again where the API server is not there yet."""
+"""Seconds until the start is retried if the API server cannot be reached yet."""
 REFRESH_INTERVAL = 60.0
-"""Seconds between two reads of the Secret and the configurations: a certificate is renewed weeks before it expires."""
+"""Seconds between two reads of the Secret and the configurations. Certificates are renewed weeks before they expire."""
 TRUST_INTERVAL = 10.0
-"""Seconds from a change of the trusted authorities until a certificate of a new one is served."""
+"""Seconds from a change of the trusted authorities until a certificate of the new one is served."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -195,13 +195,13 @@ class AdmissionService:
         """Renew the certificate if due, make the API server trust it, then serve it. Returns False to be retried."""
         installed = await self._configurations.load()
         hosts = {host for _, raw in installed for host in webhook_configuration.find_hosts(raw)}
-        # The Service that is usually installed, in case no configuration is.
+        # Default to the Service that is usually installed, in case there is no configuration.
         usual = f"{settings_module.DEFAULT_WEBHOOK}.{self._settings.operator_namespace}.svc"
         found = await self._secret.load(hosts=hosts or {usual}, now=datetime.now(UTC))
         if found is None:
             logger.warning("the webhook certificate is not issued yet", secret=self._settings.webhook_secret)
             return False
-        # All replicas have the key of the hashes, so all serve the same path.
+        # All replicas have the key of the hashes, so all of them serve the same path.
         path = (
             "/" + hasher.sign("path of the admission webhook", [self._settings.operator_namespace]).rpartition(":")[2]
         )
@@ -210,7 +210,7 @@ class AdmissionService:
             for kind, raw in installed
         ]
         if self._certificates is not None and any(updates):
-            # API servers read the change a moment later; until then they may not trust the new certificate.
+            # API servers read the change a moment later. Until then, they may not trust the new certificate.
             return found == self._certificates
         if found != self._certificates:
             await self._serve(found, path=path)

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 GC_THRESHOLD = 10_000
-"""Objects made and not freed since, after which Python collects garbage. With the usual 700, it would traverse the
-objects of the requests in flight again and again and find none, because they leave no cycles behind."""
+"""Allocated and not yet freed objects after which Python collects garbage. With the usual 700, it would repeatedly
+traverse the objects of requests in flight, which contain no cycles."""
 SHUTDOWN_TIMEOUT = 4.5
-"""Seconds from the first signal to the end of the process, even if a task hangs; five are promised."""
+"""Seconds from the first signal to the end of the process, even if a task hangs. The documented limit is five."""
 
 
 class Runtime(Protocol):
@@ -98,7 +98,7 @@ class Runtime(Protocol):
 
 
 BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics, Callable[[], None]], Runtime]
-"""Builds the engine; the last argument is called for a Stack that the process for other clusters serves."""
+"""Builds the engine. The last argument is called for each Stack that belongs to the process for other clusters."""
 
 
 def run(settings: Settings, *, build: BuildRuntime = KubeRuntime, grace: float = SHUTDOWN_TIMEOUT) -> int:
@@ -189,9 +189,9 @@ async def find_checked_source(settings: Settings) -> CredentialSource:
     starts.
     """
     source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
-    # Read once here: an error in them is reported in one sentence, and ends the start.
+    # Read the credentials once, so that an error in them is reported in one sentence and ends the start.
     await asyncio.to_thread(source.load)
-    # Before the election: if a rolling update precedes its CRDs, the earlier version keeps working.
+    # Check before the election: if a rolling update precedes its CRDs, the earlier version keeps working.
     await installed_crds.check_source(source)
     return source
 
@@ -200,7 +200,7 @@ def make_admission(settings: Settings, source: CredentialSource, metrics: Metric
     """Make the admission webhook; None if it is off."""
     if settings.webhook_address is None:
         return None
-    # Imported here, since the certificates need a large library.
+    # Imported here, because certificates need a large library.
     from hearth import admission
 
     return admission.AdmissionService(settings, settings.webhook_address, source, metrics)
@@ -325,7 +325,7 @@ async def run_active(
         yield
     finally:
         measuring.cancel()
-        # Together: kopf takes its time to stop, and the engine must not work meanwhile.
+        # Stop both together: kopf takes time, and the engine must not work in the meantime.
         await asyncio.gather(runtime.stop(), clusters.stop(), *(each.stop() for each in frames))
 
 
@@ -339,7 +339,7 @@ def handle_signals(grace: float) -> asyncio.Event:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
             signal.signal(number, signal.SIG_DFL)
-        # A thread that hangs (an exec plugin, say) would otherwise keep the interpreter from ending.
+        # Otherwise, a thread that hangs, for example in an exec plugin, would keep the interpreter from exiting.
         end = threading.Timer(grace, os._exit, args=(leadership.FORCED_EXIT_CODE,))
         end.daemon = True
         end.start()

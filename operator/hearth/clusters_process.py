@@ -34,31 +34,31 @@ log = structlog.get_logger(__name__)
 
 COMMAND: Final = (sys.executable, "-c", "from hearth import __main__; __main__.serve_clusters()")
 LENGTH = struct.Struct(">I")
-"""Before the settings that it receives, and before each text of metrics that it sends."""
+"""Length prefix of the settings that the process receives, and of each metrics text that it sends."""
 BEAT_INTERVAL = 1.0
-"""Seconds between two signs of life of its event loop: a text of metrics, or an empty one."""
+"""Seconds between two heartbeats of the event loop. A heartbeat is a metrics text, which may be empty."""
 BEATS_PER_METRICS = 5
 METRICS_BYTES = 4 * 1024 * 1024
-"""Size of its metrics; with 200 clusters, some 100 KiB."""
+"""Maximum bytes of the metrics; with 200 clusters, they have some 100 KiB."""
 SILENT_AFTER = 30.0
-"""Seconds without a sign of life after which it hangs: longer than any answer takes to parse, and than its start."""
+"""Seconds without a heartbeat after which the process counts as hanging. Parsing a response or starting takes less."""
 LOOK_INTERVAL = 0.5
-"""Seconds between two looks at its memory."""
+"""Seconds between two checks of the memory."""
 END_SECONDS = 3.0
-"""For a process that is asked to end."""
+"""Maximum seconds for the process to end after a request."""
 UNUSED_AFTER = 60.0
-"""Seconds without any such Stack after which it ends."""
+"""Seconds without a Stack in another cluster after which the process ends."""
 FIRST_BACKOFF, MAX_BACKOFF = 1.0, 60.0
-"""Seconds until it is started again: the first time, and at most."""
+"""Seconds before a restart: the first time, and at most."""
 SETTLED_AFTER = 600.0
-"""Seconds that it must have run for its next end to count as the first again."""
+"""Seconds of a run after which its end counts as the first again."""
 PAGE = resource.getpagesize()
 NICENESS = 10
-"""Next to a busy home process, it gets a tenth of a core's time."""
+"""With this niceness, the process gets a tenth of a core's time next to a busy main process."""
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
-"""The C library maps 64 MiB for each group of threads, which would count against the limit."""
+"""Limits the memory arenas of the C library. Each maps 64 MiB, which would count against the limit."""
 FIRST_VICTIM = "1000"
-"""The kernel kills it first where memory is short."""
+"""Makes the kernel kill this process first if memory is short."""
 
 
 class ClustersProcess:
@@ -77,7 +77,7 @@ class ClustersProcess:
         self._settings = make_settings(settings)
         self._count: Callable[[], int] = lambda: 0
         self.metrics = b""
-        """Its last metrics in the text format of Prometheus; nothing while it does not run."""
+        """The last metrics of the process in the Prometheus text format; empty while it does not run."""
         self._on_end = on_end
         self._command = command
         self._wanted = asyncio.Event()
@@ -232,7 +232,7 @@ def limit_itself(memory: int) -> None:
         os.nice(NICENESS)
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
     with contextlib.suppress(OSError, ValueError, IndexError):
-        # The parent looks now and then; this ends growth between two looks.
+        # The parent checks at intervals; this limit stops growth between two checks.
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
         most = mapped + limits.CLUSTERS_MEMORY_SLACK * memory * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 RELEASE_TIMEOUT = 1.0
-"""Seconds for giving the lease back; where that takes longer it runs out."""
+"""Seconds to release the lease. If that takes longer, the lease expires instead."""
 JOIN_TIMEOUT = 1.5
 BEATS = 5
-"""Signs of life of the engine's loop in the duration of a lease. Each costs a quarter of a millisecond."""
+"""Heartbeats of the engine's loop within the duration of a lease. Each costs a quarter of a millisecond."""
 FORCED_EXIT_CODE = 1
 
 
@@ -47,9 +47,9 @@ class Leadership(Protocol):
     """Whether this process may work."""
 
     acquired: asyncio.Event
-    """This process is to work."""
+    """Set when this process may work."""
     lost: asyncio.Event
-    """It must stop at once."""
+    """Set when this process must stop at once."""
 
     def explain_loss(self) -> errors.HearthError:
         """Return the reason why the process must stop or may not start."""
@@ -147,7 +147,7 @@ class LeaseLeadership:
         self._lock = threading.Lock()
         self._beating: asyncio.Task[None] | None = None
         self._alive_at = 0.0
-        """Monotonic time in seconds of the last sign of life of the engine's loop."""
+        """Monotonic time in seconds of the last heartbeat of the engine's loop."""
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     def start(self) -> None:
@@ -208,7 +208,7 @@ class LeaseLeadership:
         if self._stopping.is_set():
             return
         self._reason = reason
-        # Said here, too: an event loop that hangs says nothing.
+        # Log it here too, because an event loop that hangs logs nothing.
         log.warning("lease lost", reason=reason)
         end = threading.Timer(self._grace, self._end_by_force, args=(FORCED_EXIT_CODE,))
         end.daemon = True

@@ -50,7 +50,7 @@ from hearth.settings import Settings
 logger = structlog.get_logger(__name__)
 
 SNAPSHOTS_WITHIN = 5.0
-"""Seconds that a start waits for the list of StackSnapshots."""
+"""Maximum seconds that the start waits for the list of StackSnapshots."""
 NO_GROUPS = (
     "ResourceGroups are not served until the operator may list and watch them; apply the roles of this version "
     "(manifests/install). Stacks are served"
@@ -58,8 +58,9 @@ NO_GROUPS = (
 START_RETRY = 2.0
 """Seconds until the start is retried while the API server is unreachable."""
 WATCH_DEAD_AFTER = 300.0
-"""Seconds of silence that no living watch keeps: bookmarks come every minute, a stalled one restarts before, and one
-whose server is unavailable, or no longer serves its kind, keeps retrying: a restart of the process would not help."""
+"""Seconds of silence after which a watch counts as dead. Bookmarks arrive every minute, and a stalled watch restarts
+earlier. A watch whose server is unavailable or no longer serves the kind keeps retrying and does not count as dead,
+because a restart of the process would not help."""
 
 
 class LoopClock:
@@ -221,8 +222,8 @@ class KubeRuntime:
         if self._unready:
             return [self._unready]
         own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
-        # A kind that may not be watched, or that the server fails to list, only concerns Stacks that have it. An
-        # older role does not permit to list ResourceGroups.
+        # If a kind cannot be watched or listed, only Stacks with that kind are affected. Roles of earlier versions do
+        # not permit listing ResourceGroups.
         others = [each for each in (*self._groups.health(), *self._cluster.caches.health()) if not each.is_answered]
         return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]
 
@@ -280,8 +281,8 @@ class KubeRuntime:
         return measured
 
     def _watches(self) -> Iterable[WatchStatus]:
-        # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
-        # Without the sources: the Stacks that name an unreadable one report it, and no other Stack is affected.
+        # Omit the marks: if their kind is not installed or cannot be read, Stacks still converge. Omit the sources:
+        # Stacks that name an unreadable source report it, and other Stacks are not affected.
         for cache in self._management_cluster.caches:
             yield from cache.health()
         yield from self._revisions.health()
@@ -296,15 +297,16 @@ class KubeRuntime:
         self._revisions.start()
         self._health_marks.start()
         self._snapshots.start()
-        # A kind that is not served counts as one without objects.
+        # A kind that is not served counts as a kind without objects.
         await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
         if denial := await self._groups.wait_answered():
             logger.warning(NO_GROUPS, detail=denial)
-        # A request to restore a snapshot would be rejected for a moment. Without the right to list them, it is anyway.
+        # Otherwise, requests to restore a snapshot would be rejected for a moment. Without the permission to list
+        # snapshots, they are rejected anyway.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._snapshots.wait_synced(), SNAPSHOTS_WITHIN)
         if self._controller is not None:
-            # It could not start completely.
+            # The previous start was incomplete.
             await self._controller.stop()
         if self._remote_clusters is not None:
             await self._remote_clusters.close()

@@ -28,7 +28,7 @@ LEASE_HELD_EXIT_CODE = 3
 HIGHEST_PORT = 65_535
 MAX_SHARDS = BUCKETS
 ORDINAL = re.compile(r"-(\d+)$")
-"""At the end of the name of a StatefulSet's pod."""
+"""The ordinal at the end of the name of a StatefulSet's Pod."""
 KIND = re.compile(r"[A-Z][A-Za-z0-9]*(\.[a-z0-9][a-z0-9.-]*)?")
 GROUP = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 DEFINER_ACCOUNT = re.compile(rf"[a-z0-9]([-a-z0-9]{{0,61}}[a-z0-9])?:{ACCOUNT_NAME}")
@@ -41,7 +41,7 @@ class Address:
 
     host: str
     port: int
-    """0: any that is free."""
+    """The port; 0 for any free port."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -52,33 +52,33 @@ class Settings:
     """All options of `hearth run`."""
 
     kubeconfig: str | None = None
-    """A kubeconfig file; None: the Pod's own account, otherwise kubectl's default."""
+    """Path of a kubeconfig; None for the Pod's own account, otherwise kubectl's default."""
     context: str | None = None
     namespace: str | None = None
-    """The namespace whose Stacks are served; None: all namespaces."""
+    """The namespace whose Stacks are served; None for all namespaces."""
     namespaced_watches: frozenset[str] = frozenset()
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks that have them."""
     operator_namespace: str = DEFAULT_OPERATOR_NAMESPACE
     """Namespace of the operator's own objects."""
     serve_operator_namespace: bool = False
-    """Whether Stacks may be in the operator's own namespace, if it is the only one that is served."""
+    """Whether to serve Stacks in the operator's own namespace, if it is the only namespace that is served."""
     tenancy: Mode = Mode.ISOLATED
     """Permissions of Stacks without a ServiceAccount."""
     definition_groups: frozenset[str] = frozenset()
-    """API groups where StackDefinitions may create kinds; none: StackDefinitions are not served."""
+    """API groups where StackDefinitions may create kinds; if empty, StackDefinitions are not served."""
     definition_accounts: frozenset[str] = frozenset()
     """The ServiceAccounts that StackDefinitions may name, as `namespace:name`."""
     default_service_account: str | None = None
-    """The ServiceAccount of Stacks that name none."""
+    """The ServiceAccount of Stacks that do not name one."""
     allow_loopback_clusters: bool = False
-    """Whether the API servers that Stacks name may be on this machine or its network link."""
+    """Whether Stacks may name API servers on this machine or its network link."""
     other_clusters: bool = True
     """Whether Stacks may name other clusters in `spec.kubeConfig`."""
     clusters_memory: int = limits.CLUSTERS_MEMORY
-    """MiB of memory of the process that serves those Stacks."""
+    """MiB of memory of the process that serves Stacks of other clusters."""
     http_address: Address = Address(host="127.0.0.1", port=8080)
     webhook_address: Address | None = None
-    """Where admission reviews are served; None: nowhere."""
+    """Where admission reviews are served; None to serve none."""
     webhook_secret: str = DEFAULT_WEBHOOK
     """Name of the Secret with the certificates of the webhook."""
     webhook_configuration: str = DEFAULT_WEBHOOK
@@ -90,23 +90,23 @@ class Settings:
     max_concurrent_writes: int = 32
     """Upper limit of concurrent writes; Hearth adapts their number to the API server's responses."""
     max_backoff: timedelta = timedelta(minutes=5)
-    """The longest wait between two attempts at one resource."""
+    """Maximum wait between two attempts for a resource."""
     leader_election: bool = False
-    """Whether several processes take turns, one working at a time."""
+    """Whether several processes run, of which only the elected one works at a time."""
     ignore_leader: bool = False
-    """Whether to work although another process leads the same Stacks; only without `leader_election`."""
+    """Whether to work even if another process leads the same Stacks; only without `leader_election`."""
     lease_name: str | None = None
-    """Name of the Lease for the election; None: derived from the Stacks that the processes serve."""
+    """Name of the Lease for the election; None to derive it from the Stacks that the processes serve."""
     lease_duration: timedelta = timedelta(seconds=15)
-    """How long others respect a Lease that is not renewed."""
+    """Time after which others may take over a Lease that is not renewed."""
     renew_deadline: timedelta = timedelta(seconds=10)
-    """After which a leader that could not renew its Lease ends."""
+    """Time after which a leader that could not renew its Lease exits."""
     retry_period: timedelta = timedelta(seconds=2)
-    """Between two renewals, and two attempts at one."""
+    """Time between two renewals, and between two attempts to acquire the Lease."""
     share: Share = WHOLE
     """The share of all Stacks that this process serves."""
     profile: str | None = None
-    """A file for a profile of the whole run."""
+    """Path of a file for a profile of the whole run."""
 
     @property
     def serves_definitions(self) -> bool:

@@ -48,7 +48,7 @@ class Occurrences:
 
     total: int = 0
     logged_at: float = float("-inf")
-    """Monotonic seconds."""
+    """Monotonic time in seconds of the last log line."""
 
 
 class Supervisor:
@@ -98,7 +98,7 @@ class Supervisor:
             failures = 1 if self._now() - started >= SETTLED_AFTER else failures + 1
             self.report(where, error or Returned(), task=find_task_name())
             if is_being_canceled():
-                # What failed was its end.
+                # The task failed while it was being cancelled.
                 return
             await asyncio.sleep(self.find_backoff(failures))
 

@@ -13,9 +13,9 @@ from hearth.model import chunked_work
 from hearth.model.chunked_work import ChunkedWork
 
 NAMES_IN_A_PIECE = 50
-"""Names between two pauses. A name has at most a hundred edges, but few have that many."""
+"""Names between two pauses. A name has at most a hundred edges, and usually far fewer."""
 Edges: TypeAlias = Mapping[str, Sequence[str]]
-"""Required names by name. Names that are no key of the mapping are ignored."""
+"""Required names by name. Names that are not keys of the mapping are ignored."""
 
 
 def sort(edges: Edges) -> list[str]:

@@ -30,7 +30,8 @@ class DefinitionCallbacks:
 
     reconcile: ReconcileDefinition
     leads: Callable[[str], bool] = lambda _uid: True
-    """Returns whether this process leads the StackDefinition with that UID. What kopf remembers on one, one kopf writes."""
+    """Returns whether this process leads the StackDefinition with that UID. Only one kopf may write its records to it.
+    """
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class HandlerCallbacks:
     """Callbacks of all handlers. They are safe to call from kopf's thread."""
 
     on_kinds: Callable[[], None]
-    """Kinds may have come, gone or changed."""
+    """Called when kinds may have been added, removed or changed."""
     admission: AdmissionCallbacks | None = None
-    """None: no webhook is served."""
+    """Callbacks for admission reviews; None if no webhook is served."""
     definitions: DefinitionCallbacks | None = None
-    """Handles StackDefinitions, and nothing else; None: this kopf handles none."""
+    """Callbacks for StackDefinitions; None if this kopf does not handle them. If set, kopf handles nothing else."""

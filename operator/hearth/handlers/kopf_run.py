@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 FIRST_PAUSES = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0)
 LONGEST_PAUSE = 30.0
 SERVER_TIMEOUT = 300
-"""Seconds that a stream is asked to last: some load balancers forget idle ones, silently, after four minutes or so.
-A whole number: it goes to the server as it is, which refuses any other."""
+"""Requested duration of a stream in seconds. Some load balancers silently drop idle streams after about four minutes.
+It must be an integer, because kopf sends it to the API server unchanged, which rejects other values."""
 CLIENT_TIMEOUT = 330.0
 CONNECT_TIMEOUT = 10.0
 REQUEST_TIMEOUT = 30.0
 EXIT_TIMEOUT = 1.0
-"""Seconds; all that our handlers do takes microseconds."""
+"""Maximum seconds for handlers at the exit; they take only microseconds."""
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 LOGIN_PAUSE = 5.0
-"""Seconds after a failure. Kopf's own delay is a minute; a broken kubeconfig may be fixed much sooner."""
+"""Seconds after a failed login. kopf's own delay is a minute, but a broken kubeconfig may be fixed much sooner."""
 DEFINITION_RETRY = 5.0
-"""Seconds until kopf calls a handler again that got no answer from the API server."""
+"""Seconds until kopf calls a handler again that could not reach the API server."""
 LIFETIME = timedelta(minutes=15)
-"""Interval for kopf's own renewal, so that rotated tokens are used; its streams then continue where they were."""
+"""Interval of kopf's own login, so that it uses rotated tokens. Its streams continue where they were."""
 PEM_BEGIN = b"-----BEGIN "
 _counter = itertools.count(1)
 
@@ -48,7 +48,7 @@ async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> Non
     """Run until cancelled, or until a fault of the API server stops kopf."""
     settings = make_settings(callbacks.admission.server if callbacks.admission is not None else None)
     if callbacks.definitions is not None:
-        # They may be installed later.
+        # The kinds may be installed later.
         settings.scanning.disabled = False
         settings.persistence.diffbase_storage = GenerationStorage(prefix=f"kopf.{names.GROUP}")
     await kopf.operator(
@@ -78,7 +78,8 @@ class EndlessBackoff:
 def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
     """Make the settings of kopf. server: of admission reviews, or None."""
     settings = kopf.OperatorSettings()
-    # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
+    # kopf would send SIGKILL to the whole process ten minutes after an exit, although the supervisor has restarted
+    # kopf.
     settings.process.ultimate_exiting_timeout = None
     settings.peering.standalone = True
     settings.posting.enabled = False
@@ -90,14 +91,14 @@ def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
     settings.watching.client_timeout = CLIENT_TIMEOUT
     settings.watching.connect_timeout = CONNECT_TIMEOUT
     settings.queueing.exit_timeout = EXIT_TIMEOUT
-    # Our own kinds are known; what children need is discovered by the engine's side. Reviews are of kinds that may be
-    # installed later, so kopf then follows the definitions itself.
+    # Without a webhook, kopf need not scan: its kinds are known, and the engine discovers the kinds of children.
+    # Reviewed kinds may be installed later, so with a webhook, kopf has to follow CustomResourceDefinitions itself.
     settings.scanning.disabled = server is None
-    # The webhook configurations are installed with the rights of an administrator, and kept up to date by our own code:
-    # kopf would empty them at each exit.
+    # An administrator installs the webhook configurations, and `hearth.admission` updates them. kopf would empty them
+    # at each exit.
     settings.admission.managed = None
     settings.admission.server = cast("Any", server)  # kopf's protocol uses its own types of messages
-    # Kopf writes only to StackDefinitions, to store its own records; the names tell their owner.
+    # kopf writes only its own records, and only to StackDefinitions. The names show that they are kopf's.
     settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{names.GROUP}")
@@ -113,7 +114,7 @@ class KopfHandlers:
 
     async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
         """Return the current credentials."""
-        # Reading may run an exec plugin, which takes its time.
+        # Run it in a thread, because reading credentials may run an exec plugin, which takes time.
         return make_connection_info(await asyncio.to_thread(self.source.load))
 
     async def wake_discovery(self, **_: Any) -> None:
@@ -131,7 +132,7 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
         return registry
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
     if callbacks.admission is not None:
-        # Imported here, because the certificates need a large library.
+        # Imported here, because certificates need a large library.
         from hearth.handlers import admission_handlers
 
         admission_handlers.register(callbacks.admission, registry)
@@ -159,7 +160,7 @@ def find_expiration(credentials: Credentials, *, now: datetime) -> datetime:
     ends = now + LIFETIME
     if credentials.expires_at is not None:
         ends = min(ends, datetime.fromtimestamp(credentials.expires_at, UTC))
-    # The microseconds make it unique even where the end is the same as before.
+    # Microseconds make the value unique, even if the expiration is the same as before.
     return ends + timedelta(microseconds=next(_counter) % 1_000_000)
 
 
@@ -210,5 +211,5 @@ def register_definition_handlers(definitions: DefinitionCallbacks, registry: kop
     kopf.on.create(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
     kopf.on.update(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
     kopf.on.resume(*where, id="definition-resumed", registry=registry, when=handlers.leads)(handlers.handle)
-    # kopf's handlers of deletions need a finalizer of kopf. The operator has its own, and its own retries.
+    # kopf's deletion handlers need a finalizer of kopf. The operator has its own finalizer and its own retries.
     kopf.on.event(*where, id="definition-deleted", registry=registry, when=handlers.leads)(handlers.handle_deletion)

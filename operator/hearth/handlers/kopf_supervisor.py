@@ -41,9 +41,10 @@ class SupervisorTimeouts:
     first_pause: float = 1.0
     longest_pause: float = 60.0
     settled_after: float = 60.0
-    """A run that lasted longer resets the pause."""
+    """Seconds of a run that resets the pause."""
     stop: float = 4.0
-    """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
+    """Seconds for kopf to stop. kopf may wait five seconds for handlers that hang, but the whole process must end by
+    then."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ class KopfSupervisor:
             except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- kopf is restarted after any error
                 error = raised
             if not self._stopping.is_set():
-                # Its message may contain a server's answer, or a credential.
+                # The message of the error may contain a response of the server, or a credential.
                 log.warning("kopf exited unexpectedly; restarting", **describe_end(error))
             return loop.time() - begun
 
@@ -137,7 +138,7 @@ class KopfSupervisor:
             if self._stopping.is_set():
                 return
             task = supervision.start(self._run_kopf(), name="kopf")
-            # Kopf's own flag is not used: at each exit kopf would wait five seconds for tasks that wait for the flag.
+            # Do not use kopf's stop flag: at each exit, kopf would wait five seconds for tasks that wait for the flag.
             self._inner = (loop, task.cancel)
         try:
             await task
@@ -177,7 +178,7 @@ class KopfSupervisor:
         done: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
         async def run() -> None:
-            # `done` always gets a result.
+            # `done` always receives a result.
             result = otherwise
             try:
                 result = await work()
@@ -238,8 +239,8 @@ def make_run(source: CredentialSource, callbacks: HandlerCallbacks) -> RunKopf:
     """Make the function that runs kopf once, with our handlers and settings."""
 
     async def run() -> None:
-        # Here, in kopf's own thread: the import is slow, and no other thread may wait for it. It would take the
-        # official client library along, to know its objects when it is handed one; it never receives any here.
+        # Import kopf in its own thread, because the import is slow and must not block other threads. Hide the official
+        # client library: kopf would import it only to recognize its objects, and never receives any here.
         with imports.hide_package("kubernetes"):
             from hearth.handlers import kopf_run
         await kopf_run.run_kopf(source, callbacks)

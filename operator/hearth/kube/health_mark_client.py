@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hearth.model.child import Object
 
 QUERY: Final = {"fieldManager": "hearth-marks"}
-"""With a field manager that only the operator has, its writes do not change when the author wrote the spec."""
+"""The operator's own field manager for marks. Its writes do not change the recorded time of the author's last spec
+write."""
 
 
 class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
@@ -62,7 +63,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         body = api_requests.at_version(change, mark.resource_version)
         answer = await self._sender.send_existing("patch", HEALTH_MARK, path, query=QUERY, body=body)
         if answer is None:
-            # The watch event may be late. Without this, the next reconcile would write again.
+            # Update the cache now. The watch event may be late, and the next reconcile would write again.
             self.forget(mark.uid)
         else:
             self.put(answer)

@@ -56,11 +56,11 @@ class KubeManagementCluster:
         self.tree = stacks.tree
         """The nesting of all known Stacks."""
         self._caches = {names.STACK: stacks, **({names.GROUP_KIND: groups} if groups is not None else {})}
-        """By kind, as `StackObject.kind` names it."""
+        """The caches by `StackObject.kind`."""
         self._revisions = revisions
         self._sources = sources
         self._events = event_recorder.EventRecorder(self._sender, now=now)
-        # The methods of the port that only need one cache.
+        # Methods of the port that need only one cache.
         self.revisions = revisions.revisions
         self.get_source, self.get_binary_data = sources.get_source, sources.get_binary_data
         self.follow_sources, self.find_polled_sources = sources.follow_sources, sources.find_polled
@@ -203,7 +203,7 @@ class KubeManagementCluster:
         if len(known) >= limits.STACK_FINALIZERS_KEPT:
             path = api_requests.object_path(self._find_cache(stack).kind, stack.namespace, stack.name)
             live = await self._sender.send("get", self._find_cache(stack).kind, path)
-            # If it differs from the cached state, the API server rejects the version in the patch.
+            # If the live finalizers differ from the cached ones, the version in the patch is rejected.
             known = live["metadata"].get("finalizers") or ()
         finalizers = change(known)
         answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}})

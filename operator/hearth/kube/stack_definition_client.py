@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hearth.template.instances.instance_form import InstanceForms
 
 MANAGER = "hearth-definitions"
-"""The field manager of what StackDefinitions make."""
+"""The field manager of objects that StackDefinitions create."""
 
 
 class KubeStackDefinitionClient:
@@ -181,7 +181,7 @@ class Follower:
         """on_change: gets name and UID."""
         self._on_change = on_change
         self._names: dict[str, str] = {}
-        """By UID."""
+        """Names by UID."""
         self._shown: set[str] = set()
 
     def on_list_started(self) -> None:

@@ -82,7 +82,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         patch = api_requests.at_version(body, snapshot.resource_version)
         answer = await self._sender.send_existing("patch", STACK_SNAPSHOT, path, body=patch)
         if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
-            # The watch event may be late. Without this, the next reconcile would write again.
+            # Update the cache now. The watch event may be late, and the next reconcile would write again.
             self.forget(snapshot.uid)
         else:
             self.put(answer)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 PODS_READ = 50
-"""Pods of one Job that are looked through for the container that failed."""
+"""Maximum number of Pods of a Job that are searched for the failed container."""
 
 
 class KubeWorkloadCluster:
@@ -75,7 +75,8 @@ class KubeWorkloadCluster:
         self.externals = external_cache.ExternalCache(caches.server, listener)
         self._causes = retry_trigger_watches.TriggerWatches(caches.server, kinds, listener.on_retry_trigger)
         self._signatures: Signatures | None = None
-        # The methods of the port that only need one part. An attribute, since `children` is called for each resource of each plan.
+        # Methods of the port that need only one part. They are attributes, because `children` is called for each
+        # resource of each plan.
         self.load_schemas, self.refresh_kinds = kinds.schemas.load, kinds.refresh
         self.follow, self.find_denial, self.is_failing = caches.follow, caches.find_denial, caches.is_failing
         self.children, self.children_of = caches.children, caches.children_of
@@ -275,7 +276,7 @@ class KubeWorkloadCluster:
                     return []
                 if refused.code != 410 or not continued:
                     raise
-                # The continue token expired: the API server no longer stores the remaining pages. Start again.
+                # The continue token expired, so the API server no longer has the remaining pages. Start again.
                 found, continued = [], ""
                 continue
             found += page.get("items") or ()
@@ -317,7 +318,7 @@ class KubeWorkloadCluster:
                     return True
                 if not refused.is_forbidden:
                     raise
-                # The account is not allowed to see it, so that only the limit on removals protects the members.
+                # The account cannot see it, so only the limit on removals protects the members.
                 continue
             deleted = [each for each in answer.get("items") or () if "deletionTimestamp" in each["metadata"]]
             if deleted and listed is CUSTOM_RESOURCE_DEFINITION:

@@ -11,7 +11,7 @@ import struct
 HEADER = struct.Struct(">cII")
 """Header of a request: its language, and the lengths of text and inputs."""
 CEL, PACKED, LUA = b"C", b"P", b"L"
-"""The languages of requests: expressions, those that read lists of packed objects, and health scripts."""
+"""The languages of requests: expressions, expressions that read lists of packed objects, and health scripts."""
 REPLY_HEADER = struct.Struct(">cI")
 """Header of a reply: its letter, and the length of its content."""
 READY = b"R"

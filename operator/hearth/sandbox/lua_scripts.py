@@ -68,7 +68,7 @@ end
 return compile, run, sethook
 """
 SHORTENED: Final = 4096
-"""Characters of a status or message that are returned."""
+"""Maximum characters of a returned status or message."""
 
 
 class ScriptFailure(Exception):
@@ -113,7 +113,7 @@ class Runtime:
             return self._run_once(text, obj)
 
     def _run_once(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
-        # A script that raised an error has left its hook, whose remaining steps would be those of this one.
+        # A script that raised an error leaves its hook in place. Its remaining steps would count for this script.
         self._count_no_steps()
         return self._listed(self._run(self._compile(text), self._convert(obj)))
 
@@ -137,7 +137,7 @@ MAX_INTEGER: Final = 2**63 - 1
 
 def describe(error: BaseException) -> str:
     """Return Lua's message of an error, without the stack trace."""
-    # An error without a text has nothing in front of the trace, not even a line break.
+    # If the error has no text, nothing precedes the trace, not even a line break.
     text = f"\n{error}".partition("\nstack traceback:")[0]
     return text.strip()[:SHORTENED] or "raises an error without a text"
 

@@ -30,11 +30,11 @@ from hearth.template.cel.evaluation import Absent, Answer, Excess, PackedInputs,
 LIMIT = "evaluations"
 """The label of the metric for expressions that exceed a limit."""
 NOTIFY_INTERVAL = 0.25
-"""Seconds between two passes of a Stack because of results, while more of them are to come."""
+"""Minimum seconds between two reconciles of a Stack for new results, while more are pending."""
 HELD = 1.0
-"""Seconds until a Stack asks again whose expressions cannot be queued."""
+"""Seconds until a Stack whose expressions cannot be queued tries again."""
 LONG = 0.1
-"""Seconds; a shorter evaluation needs no pause."""
+"""Minimum seconds of an evaluation that is followed by a pause."""
 KEY_BYTES = 16
 
 
@@ -56,13 +56,13 @@ class Stack:
     namespace: str
     queue: OrderedDict[bytes, Request] = field(default_factory=OrderedDict)
     size: int = 0
-    """Bytes of the inputs in its queue."""
+    """Bytes of the queued inputs."""
     running: bytes | None = None
-    """The key of the request that is being evaluated."""
+    """The key of the running request."""
     rests_until: float = 0.0
-    """Monotonic seconds."""
+    """Monotonic time in seconds of the end of the pause."""
     is_resting: bool = False
-    """Whether the pool looks at it again at the end of its rest."""
+    """Whether the pool checks the Stack again at the end of the pause."""
     notified_at: float = float("-inf")
     """Time of the last notification about results."""
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
@@ -99,22 +99,22 @@ class Pool:
         self._start = start
         self._now = now
         self._stacks: dict[str, Stack] = {}
-        """Those that wait for something."""
+        """The Stacks with pending requests."""
         self._turns = FairTurns()
-        """Those of them that may have an evaluation started."""
+        """The Stacks whose next evaluation may start."""
         self._resting: list[tuple[float, str]] = []
-        """A heap of the others that have some queued: the end of the rest in monotonic seconds, and the Stack."""
+        """A heap of the other Stacks with queued requests: the end of the pause in monotonic seconds, and the Stack."""
         self._results = Results()
         self._idle: list[Process] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel_timer: Callable[[], None] | None = None
         self._queued_bytes = 0
         self._bytes_of: Counter[str] = Counter()
-        """By namespace: its part of these bytes."""
+        """The queued bytes by namespace."""
         self._rests: dict[str, float] = {}
-        """By Stack until when it rests, in monotonic seconds, where it waits for nothing."""
+        """The end of the pause in monotonic seconds, by Stack without pending requests."""
         self._held: set[str] = set()
-        """Stacks that are to ask again in a while, since too much is queued."""
+        """Stacks that have to try again later, because too much is queued."""
         self._whose = ""
         self._time_left = 0.0
         self._bytes_left = 0
@@ -210,7 +210,7 @@ class Pool:
         size = stack.size + len(request.packed)
         is_full = len(stack.queue) >= limits.EVALUATIONS_QUEUED or size > limits.EVALUATIONS_QUEUED_BYTES
         if stack.queue and is_full:
-            # It is notified as soon as the pending work is done.
+            # The Stack is notified as soon as its pending work is done.
             return
         if not self._has_room(stack.namespace, len(request.packed)):
             self._hold(stack)
@@ -351,7 +351,7 @@ class Pool:
     def _finish(self, stack: Stack, key: bytes, request: Request, answer: Answer | None) -> None:
         stack.running = None
         if self._stacks.get(stack.uid) is not stack:
-            # It is gone meanwhile.
+            # The Stack was removed in the meantime.
             return
         if answer is None:
             self._put(stack, key, request)
@@ -377,11 +377,10 @@ def release(stack: Stack) -> None:
     stack.waiters.clear()
 
 
-# The results of evaluations, by Stack: as many as their bytes allow. The Stack with the most bytes is evicted first.
-# Knows answers and keys; nothing of processes.
+# The results of evaluations by Stack, up to a number of bytes. The Stack with the most bytes is evicted first.
 
 ENTRY_BYTES = 512
-"""What an answer takes besides its value."""
+"""Memory of an answer in addition to its value."""
 
 
 @dataclass(slots=True)

@@ -28,14 +28,14 @@ from hearth.template.cel.evaluation import Absent, Answer, Excess, Failure, Pack
 
 COMMAND: Final = (sys.executable, "-m", "hearth.sandbox.worker")
 START_SECONDS = 30.0
-"""Until a process that was started must take requests; usually 0.1."""
+"""Maximum seconds from the start of a process until it accepts requests; usually 0.1."""
 END_SECONDS = 2.0
-"""For a process that closed its end of the pipe."""
+"""Maximum seconds until a process exits after it closed its end of the pipe."""
 CPU = Excess(f"took more than {limits.EVALUATOR_CPU:g} s of CPU")
 MEMORY = Excess(f"took more than {limits.EVALUATOR_MEMORY // 2**20} MiB of memory")
 TOO_LARGE = Excess(f"gives more than {limits.OBJECT_BYTES // 2**20} MiB")
 ALL_SECONDS = 15.0
-"""Time of all expressions of one command that the operator would send to an evaluator process."""
+"""Total seconds for the expressions of one CLI command that the operator would evaluate in a separate process."""
 TOO_LONG = Excess(f"is not evaluated here, because those before it took {ALL_SECONDS:g} s in all")
 
 
@@ -74,7 +74,7 @@ class Process:
         except (asyncio.IncompleteReadError, ConnectionError):
             return await self._explain_end()
         answer = interpret(letter, content)
-        # Whose memory was used up may be left in any state.
+        # A process that ran out of memory may be in any state.
         self.is_usable = answer is not MEMORY
         return answer
 
@@ -86,7 +86,7 @@ class Process:
 
     async def _explain_end(self) -> Answer:
         try:
-            # Killed while it ends by itself, it would not tell why it ended.
+            # Wait for the exit: a process that is killed first does not reveal why it ended.
             async with asyncio.timeout(END_SECONDS):
                 code = await self._inner.wait()
         except TimeoutError:

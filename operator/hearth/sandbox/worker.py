@@ -23,15 +23,15 @@ from hearth.template.cel import cel_values, evaluation, expressions
 from hearth.template.cel.cel_environment import Library
 
 NICENESS = 10
-"""The operator and its watches go first."""
+"""Niceness of the process, so that the operator and its watches run first."""
 MESSAGE_BYTES = 4096
-"""Of a message about a failure, which may quote a value."""
+"""Maximum bytes of an error message, which may quote a value."""
 
 
 def main() -> None:
     """Serve requests until the standard input closes."""
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
-    # Before the limit on memory, and not within the time of the first expression.
+    # Load the environment before the memory limit is set, and outside the time limit of the first expression.
     expressions.find_environment(Library.FULL)
     confine()
     replies.write(frames.write_reply(frames.READY, b""))
@@ -54,7 +54,7 @@ def confine() -> None:
     try:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
     except OSError:
-        # Not on this system, or not allowed: the limit above holds all the same.
+        # The system does not support or allow it. The memory limit above still applies.
         return
 
 
@@ -108,7 +108,7 @@ def evaluate(text: str, data: Mapping[str, Any], names: tuple[str, ...] = ()) ->
 
 def judge(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """Return the result of a health script: a list of its status and message, or null."""
-    # Most processes never need Lua, which takes memory.
+    # Import it here, because most processes never need Lua, which takes memory.
     from hearth.sandbox import lua_scripts
 
     try:

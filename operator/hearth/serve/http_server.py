@@ -17,12 +17,12 @@ from hearth.serve import metrics
 from hearth.settings import Address
 
 Check: TypeAlias = Callable[[], Sequence[str]]
-"""Present problems, one sentence each; empty: all is well."""
+"""Returns the present problems, one sentence each; empty if there are none."""
 
 REQUEST_LIMIT = 16 * 1024
-"""Bytes of a request with its headers; scrapers send a few hundred."""
+"""Maximum bytes of a request with its headers; scrapers send a few hundred."""
 TIMEOUT = 10.0
-"""Seconds for one request and its answer, so that idle connections do not gather."""
+"""Seconds for one request and its response, so that idle connections do not accumulate."""
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -57,7 +57,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._on_limit = on_limit
         self._connections: dict[asyncio.Task[None], None] = {}
-        """The oldest first."""
+        """The open connections, oldest first."""
 
     async def start(self, address: Address) -> Address:
         """Start to listen, and return the address with its actual port. Raises `CannotListen`."""
@@ -86,7 +86,7 @@ class HttpServer:
         self._make_room()
         self._connections[task] = None
         try:
-            # A peer that hangs up, dawdles or talks nonsense is no matter of ours.
+            # Ignore peers that disconnect, time out or send invalid requests.
             with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
                 async with asyncio.timeout(TIMEOUT):
                     await answer(reader, writer, self._pages)

@@ -20,11 +20,11 @@ FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack_kind", "stack", 
 
 KOPF_OBJECTS = "kopf.objects"
 LIBRARY_LEVELS = {
-    # It narrates every event, and at DEBUG prints whole objects, Secrets among them.
+    # kopf logs every event, and at DEBUG whole objects, including Secrets.
     KOPF_OBJECTS: logging.WARNING,
-    # Its start does not matter to the administrator: the supervisor logs the relevant facts.
+    # Administrators do not need kopf's startup messages: the supervisor logs the relevant facts.
     "kopf": logging.WARNING,
-    # It warns that it hears no signals; they are meant for us.
+    # kopf warns that it does not receive signals. This operator handles them.
     "kopf._core.reactor.running": logging.ERROR,
     "asyncio": logging.WARNING,
     "urllib3": logging.WARNING,
@@ -48,10 +48,10 @@ def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stder
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(number)
-    # Otherwise Python writes its warnings between the lines of JSON.
+    # Otherwise, Python writes its warnings as plain text between the lines of JSON.
     logging.captureWarnings(False)  # where something else took them back since the last time, this alone makes it try
     logging.captureWarnings(True)
-    # Without it, each denial of a tenant's write is an error of the operator.
+    # Without the filter, each denied write of a tenant would be logged as an error of the operator.
     logging.getLogger(KOPF_OBJECTS).addFilter(is_no_denial)
     for name, least in LIBRARY_LEVELS.items():
         logging.getLogger(name).setLevel(max(least, number))

@@ -23,17 +23,19 @@ if TYPE_CHECKING:
     from hearth.engine.cluster_objects import StackObject
 
 Sample: TypeAlias = Callable[[], Mapping[str, float]]
-"""By the value of the one label, the number now."""
+"""Returns the current number by value of the label."""
 
 CONTENT_TYPE = exposition.CONTENT_TYPE_PLAIN_0_0_4
 PASS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Seconds: an idle pass takes less than a millisecond, one with writes as long as the API server does."""
+"""Seconds. An idle reconcile takes less than a millisecond. One with writes takes as long as the API server."""
 REACTION_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds: an idle operator writes within milliseconds; with a thousand Stacks in line the last waits for seconds."""
+"""Seconds. An idle operator writes within milliseconds. If a thousand Stacks are queued, the last one waits for
+seconds."""
 REQUEST_BUCKETS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds: an apply takes some milliseconds, a webhook may take thirty."""
+"""Seconds. An apply takes some milliseconds, and a webhook may take thirty seconds."""
 QUEUE_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""Seconds: nothing where the server keeps up, minutes where a large Stack is rolled out over a slow one."""
+"""Seconds. There is no wait if the server keeps up, and a wait of minutes if a large Stack is rolled out on a slow
+server."""
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 CLUSTER_MEASURES: Mapping[str, str] = {
@@ -46,7 +48,7 @@ CLUSTER_MEASURES: Mapping[str, str] = {
 }
 OUR_PREFIX = "hearth_"
 OF_ONE_PROCESS = frozenset({"hearth_build", "hearth_build_info", "hearth_leader"})
-"""Metrics that describe a single process. So do all metrics of the libraries, for example its memory."""
+"""Metrics that describe a single process. All metrics of the libraries do so too, for example its memory."""
 HELP = "# HELP "
 
 
@@ -79,7 +81,7 @@ class Metrics:
         self._queue_seconds = self._measure(
             "hearth_write_queue_duration_seconds", "Time that a write of a child waited in the queue.", QUEUE_BUCKETS
         )
-        # The library looks a child up by making text of each label, which costs more than to count.
+        # Cache the children: on each lookup, the library converts every label to text, which costs more than counting.
         self._find_reconciles = functools.cache(self._passes.labels)
 
     def _make_of_requests(self) -> None:
@@ -98,7 +100,7 @@ class Metrics:
             "verb",
         )
         self._watch_restarts = self._count("hearth_watch_restarts", "Restarts of watches.", "kind", "reason")
-        # As above.
+        # Cached for the same reason as `_find_reconciles`.
         self._find_requests = functools.cache(self._requests.labels)
 
     def _make_of_faults(self) -> None:
@@ -249,7 +251,7 @@ class Sampler(registry.Collector):
             for value, number in sample().items():
                 family.add_metric([value], number)
             yield family
-        # Only the clusters in use now: their number is limited, and their names are those that tenants chose.
+        # Only the clusters in use: this limits the number of labels, whose values tenants choose.
         for measure, by_host in self.clusters().items():
             family = core.GaugeMetricFamily(
                 f"hearth_cluster_{measure}", CLUSTER_MEASURES.get(measure, measure), labels=["cluster"]

@@ -16,17 +16,17 @@ import structlog
 log = structlog.get_logger(__name__)
 
 INTERVAL = 5.0
-"""Seconds; often enough to see stalls between two scrapes. To be woken costs a process at rest a quarter of a millisecond:
-once a second that was a third of all that it did."""
+"""Seconds between two checks; often enough to see stalls between two scrapes. Each wakeup costs an idle process a
+quarter of a millisecond. At one per second, wakeups were a third of its CPU time."""
 TOO_LATE = 5.0
-"""Seconds; renewals of the lease and answers to probes have little more."""
+"""Seconds of delay that count as a stall; renewals of the lease and probes allow little more."""
 TIMES = 3
-"""In a row: a machine that was suspended for an hour is late once."""
+"""Number of consecutive stalls before a report. A machine that was suspended for an hour is late only once."""
 WORTH = 1.0
-"""Seconds of CPU after which free memory may have accumulated. A trim takes a quarter of a millisecond for each MiB that
-it returns, and the pages take as much again when they are used."""
+"""Seconds of CPU after which free memory may have accumulated. A trim takes a quarter of a millisecond per MiB that it
+returns, and using the pages again takes as long."""
 IDLE = 0.1
-"""Seconds of CPU between two looks, five seconds apart, up to which the process is at rest."""
+"""Maximum seconds of CPU between two checks, five seconds apart, of an idle process."""
 LOOKS = 2
 """Consecutive idle checks before the process returns memory."""
 
@@ -68,7 +68,7 @@ class HeapTrimmer:
         self._measure_cpu = measure_cpu
         self._last_look = measure_cpu()
         self._last_trim = 0.0
-        """Seconds of CPU at that time. The first trim returns memory left from the start."""
+        """Seconds of CPU at the last trim. The first trim returns memory left from the start."""
         self._looks_at_rest = 0
 
     def look(self) -> None:

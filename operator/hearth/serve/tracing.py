@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 VARIABLES: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""As OpenTelemetry names them. The exporter and the sampler read these and further ones themselves."""
+"""Environment variables of OpenTelemetry. The exporter and the sampler read these and further ones themselves."""
 DISABLED: Final = "OTEL_SDK_DISABLED"
 SERVICE: Final = "hearth"
 FLUSH_MILLISECONDS: Final = 1000
-"""For the last spans when the process stops; a collector that does not answer must not delay the end."""
+"""Maximum time to export the last spans when the process stops, even if the collector does not answer."""
 SUCCESS: Final = 300
 NANOSECONDS: Final = 1_000_000_000
 
@@ -43,7 +43,7 @@ class Trace:
     """A reconcile, as the parent of requests. They end later than it, because it awaits nothing."""
 
     parent: Context | None = None
-    """None until the reconcile has ended."""
+    """The span of the reconcile; None until the reconcile has ended."""
 
 
 CURRENT: Final = contextvars.ContextVar[Trace | None]("CURRENT", default=None)

@@ -28,7 +28,7 @@ from hearth.model import errors, value_class
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 USER_FILES = ("client-certificate", "client-key", "tokenFile")
 EXPIRY_MARGIN = 60.0
-"""Seconds before the expiration when a token counts as expired, because of request duration and clock skew."""
+"""Seconds before the expiration when a token counts as expired, to allow for request durations and clock skew."""
 
 
 class NoCredentials(errors.Unreachable):
@@ -48,7 +48,7 @@ class Credentials:
     authorization: str | None = field(default=None, repr=False)
     """The value of the header: `Bearer …`."""
     user: str = ""
-    """Whom each request acts as; "" for the one who logs in."""
+    """The user that each request impersonates; "" for none."""
     is_verified: bool = True
     server_name: str | None = None
     """The name in the server's certificate, if it differs from the host."""
@@ -58,7 +58,7 @@ class Credentials:
     expires_at: float | None = None
     """Seconds since the epoch."""
     files: Mapping[str, float] = field(default_factory=dict)
-    """The files that were read, with their modification times."""
+    """The files that the credentials were read from, with their modification times."""
 
 
 class CredentialSource(Protocol):
@@ -167,7 +167,8 @@ class KubeconfigSource:
             return with_proxy(credentials, self.environ)
         except NoCredentials:
             raise
-        # Files may have any structure, and an old provider may raise any error. All of them mean the same here.
+        # Files may have any structure, and an outdated provider may raise any error. All of them mean unusable
+        # credentials.
         except Exception as error:
             raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
 

@@ -49,7 +49,7 @@ class LoginResult:
 def log_in(stated: Mapping[str, Any], context: KubeconfigContext, *, environ: Mapping[str, str]) -> LoginResult:
     """Run the program and return its response. stated: the user's `exec` entry. Raises InvalidKubeconfig."""
     command = stated["command"]
-    # As in kubectl: a name without a slash is searched in PATH, another is relative to the kubeconfig.
+    # Like kubectl: search a name without a slash in PATH; other paths are relative to the kubeconfig.
     program = str(context.user.folder / command) if "/" in command else command
     is_interactive: bool = stated.get("interactiveMode") != "Never" and sys.stdin is not None and sys.stdin.isatty()
     variables = {each["name"]: each["value"] for each in stated.get("env") or ()}
@@ -98,7 +98,7 @@ def read_answer(answer: bytes, *, command: str, api_version: str | None) -> Logi
         found = orjson.loads(answer)
         status = found.get("status") or {}
     except (ValueError, AttributeError) as error:
-        # The message does not repeat the response, which may be half a token.
+        # Do not repeat the response in the message, because it may contain part of a token.
         raise InvalidKubeconfig(
             f"its exec plugin {command!r} gave {len(answer)} bytes that are not an ExecCredential"
         ) from error
@@ -145,7 +145,8 @@ def run_program(
         stdout=subprocess.PIPE,
         stderr=None if is_interactive else subprocess.PIPE,
         env=environ,
-        # The program's own children end with it. At a terminal, it must stay in the group that may read there.
+        # With its own process group, the program's children end with it. At a terminal, it must stay in the group that
+        # may read from the terminal.
         start_new_session=not is_interactive,
     ) as process:
         try:

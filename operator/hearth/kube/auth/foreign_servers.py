@@ -26,9 +26,9 @@ METADATA = frozenset(
 )
 """Metadata services of clouds outside the link-local range, and the most common one within it."""
 AMAZON = ipaddress.IPv6Network("fd00:ec2::/32")
-"""Services of Amazon on each machine: metadata, and the credentials of Pods (EKS Pod Identity)."""
+"""Amazon services on each machine: metadata, and the credentials of Pods (EKS Pod Identity)."""
 THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
-"""Addresses that some systems take for their own. No packet may have one as its destination (RFC 1122)."""
+"""Addresses that some systems treat as their own. No packet may have one as its destination (RFC 1122)."""
 WITH_IPV4_AT_THE_END = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
 """IPv6 addresses whose last 32 bits are an IPv4 address: those that gateways translate (RFC 6052), the compatible ones
 (RFC 4291), and the translated ones (RFC 2765).
@@ -104,9 +104,9 @@ class Traffic(Protocol):
     """Charges one tenant for the traffic of all its API servers."""
 
     slots: asyncio.Semaphore
-    """The turns of requests in flight."""
+    """Slots for requests in flight."""
     body_bytes: int
-    """The largest body, inflated."""
+    """Maximum size of a decompressed body."""
 
     def on_connect(self) -> None:
         """Charge a new connection."""

@@ -48,7 +48,7 @@ WAYS_OUT: Final[Mapping[str, str]] = {
     "as-groups": "impersonation follows from spec.serviceAccountName; remove it",
     "as-user-extra": "impersonation follows from spec.serviceAccountName; remove it",
 }
-"""What to do about each well-known field that is refused."""
+"""The advice for each well-known field that is refused."""
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVER_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?")
 PEM_START: Final = b"-----BEGIN "
@@ -57,7 +57,8 @@ CERTIFICATE = b"CERTIFICATE"
 CURVES = frozenset({"secp256r1", "secp384r1", "secp521r1"})
 KEY_KINDS = f"RSA with up to {limits.CLUSTER_KEY_BITS} bits, ECDSA (P-256, P-384, P-521) or Ed25519"
 HIDDEN_LENGTH = 8
-"""Characters: a shorter line of a credential identifies nothing, and redacting it would hide ordinary words."""
+"""Minimum characters of a line of a credential that is redacted. A shorter line identifies nothing, and redacting it
+would hide ordinary words."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +67,9 @@ class InlineKubeconfig:
 
     credentials: Credentials
     namespace: str = ""
-    """The namespace of the context, the only one that objects may be in; "" for all."""
+    """The namespace of the context, the only one in which objects are allowed; "" for all."""
     key: str
-    """Equal for equal content. It stays in this process, so it needs no key of its own."""
+    """A hash of the content and its owner. It stays in this process, so it need not be keyed."""
     hidden_texts: frozenset[str] = field(repr=False)
     """The credentials, which no message may contain."""
 
@@ -152,7 +153,7 @@ def read(text: str) -> Mapping[str, Any]:
         depth, nodes = limits.KUBECONFIG_DEPTH, limits.KUBECONFIG_NODES
         documents = list(kubectl_yaml.parse_documents(text, kubectl_yaml.Bounds(depth=depth, nodes=nodes)))
     except (ValueError, RecursionError, yaml.YAMLError):
-        # Without the cause, which may repeat a line of the text.
+        # Omit the cause, which may repeat a line of the text.
         raise errors.KubeconfigRefused(
             f"is not valid YAML, or has more than {limits.KUBECONFIG_NODES} values; check it with kubectl"
         ) from None
@@ -316,7 +317,7 @@ def find_wrong_key(pem: bytes) -> str:
     from cryptography.hazmat.primitives import serialization
 
     try:
-        # Without the validation, which takes as long as the key is large.
+        # Skip the validation of RSA keys, whose duration grows with the size of the key.
         found = serialization.load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
     except Exception:  # noqa: BLE001 -- its errors are of many classes, and may repeat parts of the key
         return "is not a private key that can be read; use one in PEM"
@@ -339,7 +340,8 @@ def find_wrong_certificates(pem: bytes) -> str:
             return "has a PEM block that is not a certificate; remove it"
         try:
             with warnings.catch_warnings():
-                # An odd serial number is no reason to refuse a certificate, nor to warn a user who did not make it.
+                # An unusual serial number is no reason to refuse a certificate, or to warn a user who did not create
+                # it.
                 warnings.simplefilter("ignore")
                 key = x509.load_pem_x509_certificate(each).public_key()
         except Exception:  # noqa: BLE001 -- its errors are of many classes

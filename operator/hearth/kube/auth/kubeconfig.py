@@ -55,7 +55,7 @@ class KubeconfigContext:
     user: KubeconfigEntry
     """An empty entry if the context has no user, as behind an authenticating proxy."""
     namespace: str = ""
-    """The namespace of commands that name none, or "" if the context has none."""
+    """The namespace for commands that do not specify one, or "" if the context has none."""
 
 
 def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
@@ -67,9 +67,9 @@ def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
         return search_context(paths, name)
     except InvalidKubeconfig:
         raise
-    # RecursionError: nested lists; the others: a value that is not the expected map, list or date.
+    # RecursionError: lists that are nested too deeply. The others: a value that is not the expected map, list or date.
     except (AttributeError, TypeError, ValueError, RecursionError, yaml.YAMLError) as error:
-        # The message does not repeat the content, which may be a token.
+        # Do not repeat the content in the message, because it may be a token.
         raise InvalidKubeconfig(f"{', '.join(paths)}{find_line(error)}: {SHAPE}") from error
 
 

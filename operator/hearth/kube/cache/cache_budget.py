@@ -69,7 +69,7 @@ class CacheBudget:
             return
         room = self._find_room(made, known)
         if size > room:
-            # The record was just made and has no other reference, so it can still be changed.
+            # The record is new and has no other reference, so it can still be changed.
             cut_down(made, shown=shown, paths=paths, room=room)
             if known is None or known.omitted != made.omitted:
                 self._on_limit("object-bytes" if room == limits.OBJECT_KEPT_BYTES else "cache-bytes")

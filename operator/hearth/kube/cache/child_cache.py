@@ -125,7 +125,7 @@ class KindCache:
         """Store an object that a list showed at this version, unless the same or a newer state is known."""
         known = self._store.records.get(raw["metadata"]["uid"])
         if known is None or known.resource_version < int(raw["metadata"]["resourceVersion"]):
-            # While the watch is not past the list, only the list knows whether the object exists.
+            # Until the watch passes the version of the list, only the list shows whether the object exists.
             self._store.record_write(raw, passed=self.watch.version if self.watch.version > as_of else 0)
 
     async def close(self) -> None:
@@ -154,8 +154,7 @@ class KindCache:
         made = child_module.parse_child(
             shown, kind=self.kind, paths=self._kept, signatures=self._signatures, known=known
         )
-        # The child was just made and has no other reference, so it can still be changed. A copy costs as much as
-        # parsing.
+        # The child is new and has no other reference, so it can still be changed. A copy costs as much as parsing.
         object.__setattr__(made, "ownership", self._intern(made.ownership))
         object.__setattr__(made, "requires", self._intern(made.requires))
         if omission is not None:
@@ -168,7 +167,7 @@ class KindCache:
         self._index.replace(old, new)
         self._budget.replace(old, new)
         if old is not None and new is not None and is_ours and new.stack_uid not in ("", old.stack_uid):
-            # The Stack that wrote it knows; the one that had it does not.
+            # The Stack that wrote the object knows of the change. Notify the Stack that had it before.
             self._listener.on_child(old.stack_uid, old.resource)
         if is_ours or (old is not None and new is not None and is_same(old, new)):
             return
@@ -216,7 +215,8 @@ class KindCache:
 
 def is_same(old: Child, new: Child) -> bool:
     """Return whether no field in use changed; all other data of a child derives from these fields."""
-    # One version is one state, regardless of the fields shown. Callers that requested more fields receive `on_synced`.
+    # One version is one state, no matter which fields are shown. Callers that requested more fields are notified with
+    # `on_synced`.
     if old.resource_version == new.resource_version:
         # A wider watch may reveal that the same state cannot be read.
         return old.defect == new.defect
@@ -336,7 +336,7 @@ class ChildCache:
         self.count_bytes = self._budget.count_bytes
         self._namespaced = frozenset(namespaced)
         self._followed: dict[tuple[str, str], KindCache] = {}
-        """By kind and namespace, "" for all."""
+        """The caches by kind and namespace; "" for all namespaces."""
         self._generation = kinds.generation
         self._signatures: Signatures | None = None
 
@@ -392,7 +392,7 @@ class ChildCache:
         """
         shown = {raw["metadata"]["uid"] for raw in found}
         for child in list(itertools.chain.from_iterable(self._index.children(stack_uid).values())):
-            # An object newer than the list was written after it.
+            # Keep objects newer than the list, because they were written after it.
             if child.kind.key == kind.key and child.uid not in shown and child.resource_version <= as_of:
                 self.forget(child)
         for raw in found:

@@ -53,18 +53,18 @@ class ExternalWatch:
         self.namespace = namespace
         self.owner = owner
         self.queries: dict[Reader, ExternalQuery] = {}
-        """By reader."""
+        """The queries by reader."""
         self._context = context
         self._notices = notices
         self._kept: frozenset[ExternalQuery] = frozenset()
-        """Those that the current list was started for."""
+        """The queries that the current list was started for."""
         self._held: frozenset[ExternalQuery] = frozenset()
-        """Those whose objects are complete."""
+        """The queries whose objects are complete."""
         self._paths: frozenset[Path] = frozenset()
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
         self.on_list_started, self.on_deleted = self._store.on_list_started, self._store.on_deleted
         self._labels: dict[tuple[str, int], Mapping[str, str]] = {}
-        """By UID and resource version, so that no object is unpacked to find out whether a query means it."""
+        """Labels by UID and resource version, so that objects need not be unpacked to match queries."""
         self._views: dict[ExternalQuery, tuple[Child, ...]] = {}
         self._starting: Callable[[], None] | None = None
         self.watch = Reflector(context, api_requests.collection_path(kind, namespace), self, name=kind.key)
@@ -74,7 +74,7 @@ class ExternalWatch:
         """Let a reader follow its objects."""
         self.queries[reader] = query
         if query not in self._kept and self._starting is None:
-            # At start-up, a hundred Stacks ask within milliseconds.
+            # At startup, a hundred Stacks send their queries within milliseconds.
             delay = self._context.options.widen_after if self.watch.is_running else 0.0
             self._starting = supervision.call_later(delay, self._start)
 
@@ -167,7 +167,7 @@ class ExternalWatch:
             self._labels[made.uid, made.resource_version] = labels
             size += 2 * cache_budget.measure(labels)
         object.__setattr__(made, "size", size)
-        # Who applied the object, and how, concerns its owner.
+        # Readers do not use the field owners.
         object.__setattr__(made, "ownership", None)
         if (omission := salvage.find_omission(raw)) is not None:
             object.__setattr__(made, "defect", str(omission))
@@ -190,7 +190,8 @@ class ExternalWatch:
     def _is_meant(self, found: Child, query: ExternalQuery) -> bool:
         """Return whether a query asks for the object."""
         if query.selector is not None and cache_budget.LABELS in found.omitted:
-            # It was meant by a query when it was read. A list that may lack an object must not pass for a complete one.
+            # Its labels were dropped, but a query matched it when it was read. Otherwise, a list could lack the object
+            # and still count as complete.
             return query.namespace in ("", found.namespace)
         return query.accepts(
             namespace=found.namespace, name=found.name, labels=self._labels.get(find_version(found), {})
@@ -275,9 +276,9 @@ class ExternalCache:
         self._counts: Counter[str] = Counter()
         """Number of watches by the namespace whose share counts them."""
         self._followed: dict[str, dict[str, ExternalQuery]] = {}
-        """By Stack and name in its template."""
+        """The queries by Stack and by name in its template."""
         self._refused: dict[Reader, None] = {}
-        """Those without a watch, because their namespace has its share."""
+        """Readers without a watch, because their namespace has used its share."""
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
@@ -288,7 +289,7 @@ class ExternalCache:
         for name, query in before.items():
             if queries.get(name) != query:
                 self._unfollow((stack_uid, name), query)
-        # Less what waited for a watch that has just ended.
+        # Read this after `_unfollow`: closing a watch removes the queries that waited for one.
         known = self._followed.pop(stack_uid, {})
         if queries:
             self._followed[stack_uid] = dict(queries)
@@ -357,7 +358,7 @@ class ExternalCache:
     def _close(self, place: Place, watch: ExternalWatch) -> None:
         del self._watches[place]
         self._counts[watch.owner] -= 1
-        # There is room for another one: those that wait ask again.
+        # There is room for another watch, so the waiting readers try again.
         refused, self._refused = self._refused, {}
         for stack_uid, name in refused:
             self._followed.get(stack_uid, {}).pop(name, None)

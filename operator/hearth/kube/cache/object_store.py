@@ -85,7 +85,7 @@ class ObjectStore(Generic[Record]):
         """Drop an object that the operator deleted; late events do not restore it."""
         if uid in self._records:
             self._drop(uid, is_ours=True)
-            # Its DELETED event is still to come. If that came already, there was no record to drop here.
+            # Its DELETED event will still arrive: otherwise, there would be no record to drop.
             self._forgotten.add(uid)
 
     def invalidate(self) -> None:

@@ -48,7 +48,8 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         self._on_change = on_change
         self._stacks: dict[str, dict[str, Revision]] = {}
         self._uids: dict[StackKey, dict[str, int]] = {}
-        """By Stack: its UIDs, now and before it was restored from a backup, with the number of revisions of each."""
+        """By Stack: its UIDs, including those from before a restore from a backup, with the number of revisions of
+        each."""
         self._store = object_store.ObjectStore(self)
         server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self._reflector = Reflector(
@@ -100,7 +101,7 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         if new is not None:
             self._count(new, 1)
             self._stacks.setdefault(new.stack_uid, {})[new.uid] = new.revision
-        # Before the first list is complete, no Stack has been looked at.
+        # Before the first list is complete, no Stack has been reconciled.
         if not is_ours and self._reflector.is_synced:
             for stack_uid in {each.stack_uid for each in (old, new) if each is not None}:
                 self._on_change(stack_uid)

@@ -57,7 +57,7 @@ class ShardFilter:
         self._counts: Counter[Name] = Counter()
         self._shown: set[str] = set()
         self.elsewhere: set[str] = set()
-        """UIDs of the Stacks of this shard whose objects are in another cluster, and that another process serves."""
+        """UIDs of the Stacks of this shard whose objects are in another cluster and which another process serves."""
 
     def has_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
@@ -93,7 +93,7 @@ class ShardFilter:
                 self._drop(uid)
             self._inner.on_object(raw)
             return
-        # An edit of `spec.kubeConfig` can hand a Stack over to another process.
+        # An edit of `spec.kubeConfig` can move a Stack to another process.
         self._inner.on_deleted(raw)
         self._shown.add(uid)
         if self._share.has_bucket(uid) and self._is_remote(raw):
@@ -144,7 +144,8 @@ def is_remote(raw: Object, *, is_instance: bool = False) -> bool:
             return spec.kubeconfig is not None
         spec = orjson.loads(spec.packed_stated)
     if is_instance and isinstance(spec, dict):
-        # Even if its revision does not allow the option: all processes must agree on who serves it.
+        # Ignore whether its revision allows the option, because all processes must agree on which one serves the
+        # instance.
         spec = spec.get(instance_fields.OPTIONS)
     return cluster_objects.find_kubeconfig(spec) is not None
 

@@ -82,7 +82,8 @@ class CachedSource:
         """Return the cached part of the source."""
         metadata = raw["metadata"]
         data: Mapping[str, str] | None = well_known_kinds.find_source_data(raw, self.kind.name)
-        # Only administrators write StackTemplates, and thousands of Stacks may read one at its change.
+        # StackTemplates have no limit, because only administrators write them, and thousands of Stacks may read one
+        # when it changes.
         is_large = self.kind != well_known_kinds.STACK_TEMPLATE and len(orjson.dumps(data)) > limits.SOURCE_KEPT_BYTES
         if self.kind == well_known_kinds.SECRET or is_large:
             data = None
@@ -90,7 +91,7 @@ class CachedSource:
 
     def replace(self, old: SourceRecord | None, new: SourceRecord | None, *, is_ours: bool) -> None:
         """Report a created, changed or deleted source."""
-        # A version with the same data is news too: who waits for a change compares versions.
+        # Report a new version with the same data too, because readers that wait for a change compare versions.
         is_same = old is not None and new is not None and old.resource_version == new.resource_version
         is_first_reading = is_ours and old is None
         # If one Stack's read reveals a change, its later watch event would not notify the other Stacks.

@@ -37,16 +37,17 @@ READ_ANNOTATIONS = frozenset(
 ).union(cluster_objects.COMMIT_ANNOTATIONS)
 OWN_FINALIZERS = frozenset({names.FINALIZER, names.FINALIZER_ORPHAN})
 SHARED_TEMPLATES = 256
-"""Templates that Stacks can share."""
+"""Maximum number of shared templates."""
 SHARED_BYTES = 16 * 1024
-"""Bytes up to which a template is shared: a template that is kept here may no longer belong to any Stack."""
+"""Maximum bytes of a shared template. A template may stay in memory although no Stack has it anymore."""
 LARGE = 16 * 1024
-"""Bytes from which `read` costs less than parsing everything."""
+"""Bytes from which `read` costs less than parsing the whole event."""
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
 SPEC, STATUS = b',"spec":{', b',"status":{'
-"""The API server writes the fields of a custom resource in the order of the alphabet, and a quote within a text with a
-backslash. So the first one ends the metadata, whose own members with that name are texts, and the last one begins the
-status, unless it is within the status; then what follows it is not JSON."""
+"""Separators that delimit the spec. The API server writes the fields of a custom resource in alphabetical order, and
+escapes quotes within texts. So the first match of `SPEC` ends the metadata, whose own members with that name are texts.
+The last match of `STATUS` begins the status, unless it is within the status; the text after it is then not valid JSON.
+"""
 
 FindSpec: TypeAlias = Callable[[Object], object | None]
 """Returns the replacement for the spec of an object with that metadata, or None if its spec is unknown."""
@@ -83,7 +84,7 @@ class StackCache(WatchedCache[StackObject]):
         self._templates: dict[bytes, bytes] = {}
         """The packed templates that Stacks share."""
         self._parsed = ParsedSpec(None)
-        """The last large spec, until it is read."""
+        """The last large spec until it is used."""
         server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including Stacks of other processes."""
@@ -93,7 +94,7 @@ class StackCache(WatchedCache[StackObject]):
         )
         """The Stacks that other processes manage."""
         self._served_elsewhere: dict[str, StackObject] = {}
-        """By UID, the instances that other processes serve: a rollout counts all of them."""
+        """Instances that other processes serve, by UID. A rollout counts all of them."""
         handler = self._store if share.is_whole else self.others
         self._reflector = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
@@ -437,5 +438,5 @@ def read(text: bytes, find: FindSpec) -> Object | None:
         tail: Any = orjson.loads(b"{" + text[status + 1 :])
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    # A text with other fields behind the status comes from another writer of JSON.
+    # If other fields follow the status, another JSON encoder wrote the text.
     return {**head, "spec": known, **tail} if head.keys() <= HEAD and tail.keys() == {"status"} else None

@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 JSON: Final = "application/json"
-"""The content type of all but patches."""
+"""The content type of all requests except patches."""

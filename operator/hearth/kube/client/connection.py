@@ -26,13 +26,12 @@ from hearth.model import errors
 from hearth.model.child import Object
 
 REQUESTS_IN_FLIGHT = 80
-"""Limit on concurrent requests. A few more than all writes and reads of definitions together, so that these do not queue
-here; more gain nothing: 32 saturate the API server's CPU.
-"""
+"""Maximum number of concurrent requests. It slightly exceeds all writes and reads of definitions together, so that
+these do not queue here. A higher limit gains nothing, because 32 requests saturate the API server's CPU."""
 TIMEOUT = 30.0
-"""Seconds; admission webhooks may take as long."""
+"""Seconds for a request; admission webhooks may take as long."""
 IDLE_TIMEOUT = 90.0
-"""Seconds; a watch receives a bookmark every 60."""
+"""Seconds without data on a watch; a bookmark arrives every 60."""
 CHECK_INTERVAL = 60.0
 """Seconds between two checks of the credentials; a mounted token is renewed minutes before its expiration."""
 RENEW_INTERVAL = 5.0

@@ -19,13 +19,14 @@ from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, M
 from hearth.model import limits
 
 KEEP_ALIVE = 60.0
-"""Seconds; less than the API server's own 90, so that the server is not the first to close."""
+"""Seconds that an idle connection stays open; less than the API server's own 90, so that the server is not the first to
+close it."""
 SPARE_CONNECTIONS = 8
-"""Idle connections that stay open for the next burst. Each takes some 50 KiB, mostly the buffers of TLS."""
+"""Idle connections that stay open for the next burst. Each takes some 50 KiB, mostly TLS buffers."""
 SPARE_TIMEOUT = 5.0
 """Seconds after which the other idle connections are closed."""
 CONNECT_TIMEOUT = 10.0
-"""Seconds, including TLS; a healthy server needs milliseconds."""
+"""Seconds to connect, including TLS; a healthy server needs milliseconds."""
 REPEATABLE = frozenset({"GET", "DELETE"})
 """Methods that may be sent again if the server closed an idle connection at the moment of its reuse."""
 
@@ -53,7 +54,7 @@ class HttpConnection(asyncio.Protocol):
         After an error or a cancellation, the connection is unusable.
         """
         if self._transport is None:
-            # The server closed it before the caller could use it.
+            # The server closed the connection before the caller could use it.
             raise ConnectionDropped("the server closed the connection")
         self._reader = HttpResponseParser(most=self._most)
         loop = asyncio.get_running_loop()
@@ -94,7 +95,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Implement `asyncio.Protocol`."""
-        # The pool keeps idle connections until it needs one. The buffers of TLS must not stay as long.
+        # The pool keeps idle connections until it needs one, but their TLS buffers must not stay as long.
         self.is_open, self._transport = False, None
         if self._answer is None or self._answer.done():
             return
@@ -139,7 +140,7 @@ class ConnectionPool:
         self._common = f"Host: {authority}\r\nUser-Agent: {agent}\r\n"
         self._links: set[HttpConnection] = set()
         self._idle: list[HttpConnection] = []
-        """The most recently used one last."""
+        """Idle connections; the most recently used one is last."""
         self._closes_spare = False
         """Whether a timer runs that closes spare connections."""
         self._is_closed = False
@@ -215,7 +216,7 @@ class ConnectionPool:
         traffic, loop = self._traffic, asyncio.get_running_loop()
         connection = HttpConnection(most=traffic.body_bytes if traffic is not None else limits.BODY_BYTES)
         async with asyncio.timeout_at(min(until, loop.time() + CONNECT_TIMEOUT)):
-            # The address that was checked is the one that is used: a second resolution may give another.
+            # Connect to the address that was checked, because another resolution may return a different one.
             host = self._host
             if traffic is not None:
                 traffic.on_connect()

@@ -10,7 +10,7 @@ import httptools
 from hearth.model import limits, value_class
 
 FIRST_FINAL = 200
-"""Codes below this are of interim responses."""
+"""Lower codes are of interim responses."""
 VERSIONS = frozenset({"1.0", "1.1"})
 WITHOUT_BODY = frozenset({204, 304})
 GZIP = 16 + zlib.MAX_WBITS
@@ -62,12 +62,12 @@ class HttpResponseParser:
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # Anything behind a complete response is not its part; the connection is unusable.
+            # Data after a complete response does not belong to it. The connection is then unusable.
             if not events.is_complete:
                 raise MalformedResponse(f"the answer is not HTTP/1.1: {error}") from error
             events.has_more = True
         finally:
-            # Each refers to the other, which only a garbage collection would find.
+            # Break the reference cycle, which only a garbage collection would free.
             del events.parser
         self._check_sizes()
         return self._end(keep_alive=events.keep_alive and not events.has_more) if events.is_complete else None
@@ -88,7 +88,7 @@ class HttpResponseParser:
         if events.fault:
             raise MalformedResponse(events.fault)
         check_body(max(events.length, len(events.body)), self._most)
-        # The other bytes are heads, the lines before chunks, the trailer, and data behind the response.
+        # The other bytes are headers, chunk lines, the trailer, and data after the response.
         others = self._received - len(events.body)
         if others > limits.HEADER_BYTES + limits.CHUNK_LINE_BYTES * events.chunks:
             raise MalformedResponse(f"the answer has {others} bytes in addition to its body")
@@ -112,15 +112,15 @@ class ParserEvents:
         self.fields: dict[str, str] = {}
         self.body: bytes | bytearray = b""
         self.length = 0
-        """Bytes of the body that the head states."""
+        """The length of the body according to the header."""
         self.chunks = 0
         self.has_head = False
         self.states_end = False
-        """Whether the response itself says where it ends, and not the end of the connection."""
+        """Whether the response specifies where it ends, so that it does not end with the connection."""
         self.is_complete = False
         self.keep_alive = False
         self.has_more = False
-        """Whether data arrived behind the complete response."""
+        """Whether data arrived after the complete response."""
         self.fault = ""
 
     def on_message_begin(self) -> None:

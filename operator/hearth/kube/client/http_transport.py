@@ -40,7 +40,7 @@ bits."""
 OPENAPI = "/openapi/"
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 ReadAnswer: TypeAlias = Callable[[bytes], Object | None]
-"""Reads the object in the body of a successful response; returns None if it must be parsed as a whole."""
+"""Reads the object in the body of a successful response; returns None if the body must be parsed as a whole."""
 UNSENT = (*NO_ANSWER, ValueError)
 """ValueError: for input that cannot be sent, for example a malformed URL."""
 
@@ -96,8 +96,7 @@ class HttpTransport:
         """Send a request and return the parsed response. read: reads one that need not be parsed as a whole."""
         self._users += 1
         if method == "GET":
-            # Compression pays off for long lists. Responses to writes are short, or the server's CPU time is more
-            # valuable.
+            # Compression pays off for long lists. Responses to writes are short, or the server's CPU time matters more.
             headers["Accept-Encoding"] = "gzip"
         try:
             if self._pool is None:

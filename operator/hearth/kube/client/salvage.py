@@ -22,7 +22,7 @@ from hearth.model.text import enumeration
 log = structlog.get_logger(__name__)
 
 OMITTED = "hearth.dev/omitted"
-"""The key of an `Omission` in an object. JSON cannot contain such a value, so no client can forge it."""
+"""The key of an `Omission` in an object. Its value is a Python object, which no client can send as JSON."""
 LEVELS = 2
 """Number of levels below an object at which its parts are read individually: `spec`, then `spec.parameters`."""
 NAMED = 3
@@ -37,9 +37,10 @@ STRING = rb'"(?:[^"\\]++|\\.)*+"'
 FLAT = rb'(?:[^"{}\[\]]++|' + STRING + rb")"
 LEAF = rb"[{\[]" + FLAT + rb"*+[}\]]"
 BRACKETS = re.compile(rb"(?:" + FLAT + rb"|" + LEAF + rb"){0,2000}+([{\[]++|[}\]]++)?", re.DOTALL)
-"""Pattern up to and including the next brackets outside any text and around more than values, at the speed of C.
+"""Matches up to and including the next brackets that are outside texts and contain more than plain values, at the speed
+of C.
 
-A match may end earlier, because it blocks everything else in the process.
+The length of a match is limited, because matching blocks everything else in the process.
 """
 KEY = re.compile(rb"[\s,]*+(" + STRING + rb")\s*+:\s*+", re.DOTALL)
 END = re.compile(rb"\s*+}")
@@ -52,7 +53,7 @@ class Part:
     """An omitted part of an object."""
 
     path: str
-    """`spec.parameters`; "" for the whole object."""
+    """The location of the omitted part, for example `spec.parameters`; "" for the whole object."""
     reason: str
     """`depth`, `values`, `size` or `malformed`: the label in metrics."""
 
@@ -226,7 +227,7 @@ class Span:
     depth: int
     """Nesting depth of maps and lists, without the innermost."""
     is_cut: bool = False
-    """Whether the bytes end before the value."""
+    """Whether the bytes end before the value does."""
 
 
 def has_too_many_values(raw: bytes, begin: int = 0, end: int | None = None) -> bool:
@@ -259,7 +260,7 @@ class Reading:
         is_text = raw[span.begin : span.begin + 1] == b'"'
         count = 1 if is_text else 1 + count_values(raw, span.begin, span.end)
         if self.values_left < count <= limits.WIRE_VALUES and not span.is_cut:
-            # The values are small, but too many of them share a map.
+            # The individual values are small, but one map contains too many of them.
             self.note(Part(path=path, reason="values"))
             return NOTHING
         value = load(raw, span)
@@ -383,7 +384,7 @@ class Skips:
         self._kind = kind
         self._observer = observer
         self._named: dict[tuple[object, str], None] = {}
-        """By UID (or another identity) and reason."""
+        """Omissions already reported, by UID (or another identity) and reason."""
 
     def note(self, metadata: Mapping[str, Any], *, reason: str, detail: str = "") -> None:
         """Report that an object cannot be read. metadata: of the object; empty if it has none."""

@@ -26,7 +26,7 @@ AGGREGATED = ",".join(
 )
 """The format with all kinds in one response; served since Kubernetes 1.26."""
 REFRESH_INTERVAL = 1.0
-"""Minimum seconds between two requests, even if many templates use kinds that are not served (yet)."""
+"""Minimum seconds between two requests, even if many templates use kinds that are not served yet."""
 WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
 """Pattern of a group, version, kind or plural. They become parts of URL paths without escaping."""
 VERBS = frozenset({"delete", "list", "patch", "watch"})
@@ -110,7 +110,7 @@ class Discovery:
     def _replace(self, found: KindMap) -> None:
         before, after = set(self._kinds.values()), set(found.values())
         self.schemas.forget(before - after)
-        # At the first refresh, no kind is known to be new.
+        # At the first refresh, it is unknown which kinds are new.
         self.schemas.expect(after - before if before else ())
         self._kinds = found
         self._generation += 1
@@ -203,7 +203,7 @@ class Schemas:
         """Deadline of the wait for the schema of each new kind."""
         self._retry_at: dict[GroupVersion, float] = {}
         self._by_kind: dict[KindKey, str] = {}
-        """The name of the definition."""
+        """The name of the schema definition by kind."""
         self._raw: dict[str, bytes] = {}
         self._parsed: dict[str, Object] = {}
         self._loading = asyncio.Lock()
@@ -297,7 +297,8 @@ class Schemas:
         group, version = pair
         path = f"{SCHEMAS_PATH}/apis/{group}/{version}" if group else f"{SCHEMAS_PATH}/api/{version}"
         try:
-            # Without the hash in the URL: if the document changed in the meantime, a URL with the hash would redirect.
+            # Omit the hash from the URL: if the document changed in the meantime, the server would redirect the
+            # request.
             document = await self._connection.request("GET", path, timeout=SCHEMA_TIMEOUT)
         except (errors.ApiStatusError, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + SCHEMA_RETRY

@@ -17,12 +17,12 @@ from hearth.model import errors
 log = structlog.get_logger(__name__)
 
 LATE_KINDS = 2.0
-"""Seconds after which the kinds are read once more: the API server's list of them follows their definitions with a delay."""
+"""Seconds after which the kinds are read once more, because the API server's list of kinds lags behind their
+CustomResourceDefinitions."""
 SCHEMA_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""Seconds before each search for schemas. A schema is published after about a second, by a busy server later. Until
-then the server shows none, or the schema of a former kind with the same name, so a schema that is found does not end
-the search.
-"""
+"""Seconds before each search for schemas. A schema is published after about a second, or later by a busy server. Until
+then, the server returns no schema, or that of a former kind with the same name, so the search continues even after a
+schema is found."""
 
 
 class SingleFlight:
@@ -55,7 +55,7 @@ class SingleFlight:
                 self._not_before = loop.time() + self._interval
                 await self._run()
         finally:
-            # The run was cancelled before it began: the next caller starts another one.
+            # The run was cancelled before it began, so the next caller starts another one.
             if self._next is asyncio.current_task():
                 self._next = None
 
@@ -124,7 +124,7 @@ class LateSchemas:
             await asyncio.gather(self._running, return_exceptions=True)
 
     def _cancel(self) -> None:
-        # A search that reports a change starts the next series. It must not cancel itself.
+        # If a search reports a change, it starts the next series, and must not cancel itself.
         if self._running is not None and self._running is not asyncio.current_task():
             self._running.cancel()
 

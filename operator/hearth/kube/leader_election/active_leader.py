@@ -31,15 +31,15 @@ log = structlog.get_logger(__name__)
 POLL_INTERVAL = 1.0
 """Seconds between two reads; a holder renews every two seconds by default."""
 UNREADABLE = (401, 403, 404)
-"""Response codes of an API server that does not show Leases."""
+"""Response codes if the API server does not allow reading Leases."""
 LABEL_PRESENCE = "hearth.dev/presence"
-"""Label of the Lease of a process that takes no part in an election."""
+"""Label of the Lease of a process that runs without leader election."""
 LOOK_INTERVAL = 5.0
-"""Seconds between two looks of such a process."""
+"""Seconds between two checks by that process."""
 VALID_LOOKS = 3
-"""Looks without a renewal after which its Lease is free."""
+"""Checks without a renewal after which the Lease is free."""
 RELEASE_TIMEOUT = 0.5
-"""Seconds for giving the Lease back at the end."""
+"""Seconds to release the Lease at the end."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Scope:
 
     share: Share = WHOLE
     namespace: str = ""
-    """The only namespace, "" for all."""
+    """The only served namespace; "" for all."""
 
     def overlaps(self, other: Scope) -> bool:
         """Return whether the two have Stacks in common."""
@@ -65,7 +65,7 @@ class ActiveLeader:
     """The operator's namespace."""
     scope: Scope
     _seen: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By name, the version of the Lease at the first read, and the loop's time."""
+    """By name: the version of the Lease when it was first read, and the loop's time."""
     _told: set[str] = field(default_factory=set)
 
     async def find(self) -> str:
@@ -139,14 +139,14 @@ class Presence:
     namespace: str
     """The operator's namespace."""
     name: str
-    """Of the Lease, which processes with the same Stacks share."""
+    """The name of the Lease, shared by processes with the same Stacks."""
     identity: str
     scope: Scope
     interval: float = LOOK_INTERVAL
     _lease: Lease | None = None
-    """As last seen or written."""
+    """The Lease as last read or written."""
     _unchanged: int = 0
-    """Looks since the Lease of another holder changed last."""
+    """Number of checks since the Lease of another holder last changed."""
 
     async def hold(self) -> str:
         """Hold the Lease. Returns a description of another active holder as soon as one is observed.

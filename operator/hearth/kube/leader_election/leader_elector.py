@@ -183,7 +183,7 @@ class LeaderElector:
             self._is_stale = True
             return False
         self._lease, self._held_at = taken, begun
-        # Check again: an overlapping process that checked at the same moment did not observe this one either.
+        # Check again: another process that checked at the same moment did not see this one either.
         if await self._yield_to_rival():
             return False
         log.info("acquired lease", lease=self._config.name, namespace=self._config.namespace)
@@ -217,10 +217,10 @@ class LeaderElector:
         return await self._client.change(self._lease, {**spec, "leaseTransitions": self._lease.transitions + 1})
 
     def _is_free(self) -> bool:
-        # Its own identity is there if it acquired the lease without getting the answer.
+        # The lease names this process if it was acquired but the response was lost.
         if self._lease is None or self._lease.holder in ("", self._config.identity):
             return True
-        # A container starts only after the one before it in the same Pod has ended.
+        # A container starts only after the previous one in the same Pod has ended.
         if self._config.pod is not None and self._lease.holder.startswith(self._config.pod.prefix):
             return True
         return asyncio.get_running_loop().time() >= self._heard_at + self._lease.seconds
@@ -310,8 +310,8 @@ class LeaderElector:
     async def _look_again(self) -> None:
         found = await self._client.find()
         if found is None or not found.holder:
-            # The lease was deleted or cleared by hand: it has no holder. This process acquires it unless another one is
-            # faster.
+            # The lease was deleted or cleared by hand, so it has no holder. This process acquires it unless another one
+            # is faster.
             self._lease = found
             found = await self._make() or await self._client.find()
         if found is None or found.holder != self._config.identity:

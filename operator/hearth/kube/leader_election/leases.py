@@ -19,14 +19,14 @@ from hearth.model.sharding import BUCKETS, Share
 from hearth.model.well_known_kinds import LEASE, NAMESPACE
 
 LABEL_SHARD_GROUP = "hearth.dev/shard-group"
-"""Label of a Lease: processes with the same value divide the same Stacks."""
+"""Label of a Lease. Processes with the same value divide the same Stacks."""
 LABEL_SHARD = "hearth.dev/shard"
 LABEL_SERVED_NAMESPACE = "hearth.dev/served-namespace"
-"""Label of a Lease: the only namespace whose Stacks its holder works on, "" for all."""
+"""Label of a Lease: the only namespace whose Stacks its holder manages; "" for all."""
 SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
 MOST = 2**31 - 2
-"""The highest number that is read: incremented by one, it still fits into the field."""
+"""The highest number that is read. Incremented by one, it still fits into the field."""
 
 Answer = TypeVar("Answer")
 
@@ -38,7 +38,7 @@ class Lease:
     holder: str
     """Empty if there is no holder."""
     seconds: float
-    """Seconds that a renewal is valid."""
+    """Seconds for which a renewal is valid."""
     transitions: int
     """Number of changes of the holder."""
     version: int
@@ -166,7 +166,7 @@ class OverlappingLeases:
         self._group = group
         self._share = share
         self._heard: dict[str, tuple[int, float]] = {}
-        """By name, the last observed version and the loop's time of its first observation."""
+        """By name: the last observed version, and the loop's time when it was first observed."""
 
     async def find(self) -> str:
         """Return the name of a Lease that is or may be held, or "". Raises `ApiStatusError` or `Unreachable`."""

@@ -19,18 +19,18 @@ from hearth.model.well_known_kinds import CONTROLLER_REVISION
 from hearth.plan.ownership import keyed_hash
 
 OPTIONAL_PARTS = ("sensitive", "size", "form")
-"""Parts that not every stored definition has."""
+"""Optional parts of a stored definition."""
 COMPRESSED_FROM = 64 * 1024
 """Minimum bytes for compression; smaller revisions stay readable with kubectl."""
 FAST = 4
-"""Compression level of what fits into one object: at most a quarter larger than with the highest level, which takes ten
-times as long (2 and 23 ms for a list of 5,000 tenants)."""
+"""Compression level for a definition that fits into one object. The result is at most a quarter larger than with the
+highest level, which takes ten times as long (23 instead of 2 ms for a list of 5,000 tenants)."""
 KINDS_KEPT = 256
 """Maximum number of interned sets of kinds; Stacks of one template have the same set."""
 KINDS_LENGTH = 64 * limits.REVISION_KINDS
 """Maximum characters of kinds that are read; a longer text cannot have a valid signature."""
 ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
-"""The characters that Go escapes in JSON, where they occur only within strings."""
+"""The characters that Go escapes in JSON. They occur only within strings."""
 HASH_LENGTH = 128
 """Maximum characters of a hash or signature that are read: three times the actual length."""
 
@@ -52,7 +52,7 @@ def make_objects(stack: StackObject, revision: Revision, definition: Object) -> 
         annotations[names.ANNOTATION_STACK_KIND] = stack.kind
     if parts:
         annotations[names.ANNOTATION_PARTS] = str(len(parts))
-    # Without the labels, no watch and no listing of revisions shows the parts.
+    # Without labels, the parts appear in no watch or list of revisions.
     objects = [
         _make_object(stack, revision, name, data=part, labels={}, annotations={})
         for name, part in zip(name_parts(revision.name, len(parts)), parts, strict=True)
@@ -93,7 +93,7 @@ def make_owner(stack: StackObject) -> Object:
         "name": stack.name,
         "uid": stack.uid,
         "controller": True,
-        # Foreground deletion of the Stack must not wait for the history, which is needed until the end.
+        # Foreground deletion of the Stack must not wait for its revisions, which are needed until the end.
         "blockOwnerDeletion": False,
     }
 
@@ -103,7 +103,7 @@ def make_annotations(revision: Revision) -> dict[str, str]:
     return {
         names.ANNOTATION_HASH: revision.hash,
         names.ANNOTATION_KINDS: ",".join(sorted(revision.kinds)),
-        # The object's own field has the same number, but a metadata watch does not show it.
+        # The `revision` field of the object has the same number, but metadata watches do not show it.
         names.ANNOTATION_REVISION: str(revision.number),
         names.ANNOTATION_SIGNATURE: revision.signature,
     }

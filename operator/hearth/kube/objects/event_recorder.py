@@ -84,7 +84,7 @@ class EventRecorder:
         if count is None:
             if await self._create(involved, name, event):
                 return self._remember(key, 1)
-            # An earlier process posted the Event.
+            # An earlier process created the Event.
             count = int((await self._sender.send("get", EVENT, path)).get("count") or 1)
         patch: Object = {"count": count + 1, "lastTimestamp": self._timestamp()}
         try:

@@ -26,11 +26,11 @@ from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION
 log = structlog.get_logger(__name__)
 
 COMMAND = "hearth crds | kubectl apply --server-side --force-conflicts -f -"
-"""Forced: who installed the older ones, for example Helm, owns their fields."""
+"""With --force-conflicts, because other field managers, for example Helm, may own the fields of older definitions."""
 NAMED = 3
-"""Missing fields of one definition that the message names."""
+"""Maximum number of missing fields per definition in the message."""
 WITHIN = 5.0
-"""Seconds for the check before anything else starts; a server that hangs must not delay the pages for probes."""
+"""Seconds for the check at the start. A server that hangs must not delay the probe endpoints."""
 
 OUTLINES = "crd_outlines.json"
 """The structure of our definitions, written by `make crds`."""

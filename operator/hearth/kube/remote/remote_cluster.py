@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 LOOK_INTERVAL = 10.0
-"""Seconds between two requests to a cluster that answers: one small answer each."""
+"""Seconds between two small requests to a cluster that answers."""
 FIRST_RETRY = 0.5
 LONGEST_RETRY = 10.0
-"""Seconds between two attempts to reach a cluster that is away: the first, and at most."""
+"""Maximum seconds between two attempts to reach a cluster that is away. The first wait is `FIRST_RETRY`."""
 DISCOVERY_INTERVAL = 60.0
-"""Seconds between two looks at the served kinds, of whose changes another cluster sends no event here."""
+"""Seconds between two reads of the served kinds, because another cluster does not report their changes."""
 LOOK_TIMEOUT = 10.0
 UNAUTHORIZED = 401
 UNAVAILABLE = 500
 VERSION = "/version"
-"""Every authenticated client may read it; an answer that denies it is an answer too."""
+"""Every authenticated client may read this path. If the server denies it, it has still answered."""
 IDENTITY_PATH = "/api/v1/namespaces/kube-system"
 UID_LENGTH = 64
 """Maximum characters of a UID; real ones have 36."""
@@ -118,7 +118,7 @@ class KubeRemoteCluster:
             self._failures = self._failures + 1 if trouble is not None else 0
             self._note(trouble)
             await self._pause(self._find_pause())
-        # Without watches, no more objects arrive. The next kubeconfig is another cluster.
+        # Without watches, no more objects arrive. A new kubeconfig opens another cluster.
         await self.cluster.close()
         self._note(excess)
         await asyncio.get_running_loop().create_future()
@@ -158,7 +158,7 @@ class KubeRemoteCluster:
         if is_other:
             log.warning("another cluster answers", host=self.host)
         if found and found != before:
-            # A new server has no namespace kube-system in its first moments.
+            # Right after its start, a new server has no namespace kube-system.
             self._listener.on_state()
 
     def _find_excess(self) -> tuple[str, str] | None:
@@ -201,7 +201,7 @@ class KubeRemoteCluster:
         log.info("cluster changed", host=self.host, reason=trouble[0] if trouble is not None else "Reachable")
         self._listener.on_state()
         if trouble is None:
-            # What waits for its next attempt need not wait any longer.
+            # Work that waits for its next attempt can now continue.
             self.cluster.caches.on_kinds()
             self._listener.on_retry_trigger(retry_triggers.SERVER)
 
@@ -245,10 +245,10 @@ class RemoteUsage:
     """
 
     on_limit: Callable[[str], None] = field(default=lambda _limit: None)
-    """Counts a limit that was reached, with all other clusters."""
+    """Counts a limit that was reached, for all other clusters together."""
     requests: int = 0
     failures: int = 0
-    """Requests without an answer, or refused for a reason in the server."""
+    """Requests without an answer, or rejected because of a server error."""
     watch_restarts: int = 0
     skipped: int = 0
     is_reachable: bool = False
@@ -306,7 +306,7 @@ class RemoteConnection(Connection):
             async for piece in pieces:
                 begun = time.monotonic()
                 line.add(piece)
-                # Control comes back when the caller has processed the piece.
+                # Execution continues here after the caller has processed the piece.
                 yield piece
                 self._share.charge(time.monotonic() - begun)
                 await self._share.wait_turn()
@@ -330,7 +330,7 @@ class UnfinishedLine:
         self._share = share
         self._held = 0
         self._since = 0.0
-        """Monotonic seconds when its first bytes arrived."""
+        """Monotonic time in seconds when the first bytes of the line arrived."""
 
     def add(self, piece: bytes) -> None:
         """Add a piece of the stream. Raises TooMuchHeld if the line takes too long, or the share too much memory."""
@@ -340,7 +340,7 @@ class UnfinishedLine:
             self._hold(rest)
             self._since = now
         else:
-            # No more is kept of a line that is too long.
+            # Keep no more of a line that is too long.
             self._hold(min(self._held + rest, limits.CLUSTER_LINE_BYTES))
         if self._held and now - self._since > limits.CLUSTER_LINE_SECONDS:
             raise TooMuchHeld(f"one event took more than {limits.CLUSTER_LINE_SECONDS:g} s to arrive")

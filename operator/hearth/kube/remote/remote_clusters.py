@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 
 CLOSE_AFTER = 60.0
-"""Seconds from the last Stack to the end of the connection: a Stack that is recreated finds it open."""
+"""Seconds until the connection is closed after its last Stack was deleted. A Stack that is recreated can still use it.
+"""
 LIMIT = "clusters"
 NAMES: Final = ("reachable", "stacks", "cached_objects", "cached_bytes", "requests", "failed_requests")
-"""The numbers of one cluster, see `measure`."""
+"""The names of the metrics of one cluster, see `measure`."""
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class OpenCluster:
     namespace: str
     """The namespace of the kubeconfig."""
     users: dict[str, str] = field(default_factory=dict)
-    """By UID of a Stack: its namespace."""
+    """Namespaces of the Stacks that use the cluster, by UID of the Stack."""
     cancel_close: Callable[[], None] | None = None
 
 

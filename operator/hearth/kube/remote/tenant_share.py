@@ -18,11 +18,11 @@ from hearth.model import limits
 from hearth.model.memory_shares import describe_excess, memory_shares
 
 ANSWER_SECONDS = 0.0005
-"""CPU time of an answer, in addition to its bytes."""
+"""CPU time of a response, in addition to that of its bytes."""
 BYTE_SECONDS = 30e-9
-"""CPU time of a byte of a body: inflated, parsed, and made into a record."""
+"""CPU time to decompress, parse and store a byte of a body."""
 CONNECT_SECONDS = 0.01
-"""CPU time of a connection: its handshake checks chains of keys that the server chose."""
+"""CPU time of a connection, whose handshake verifies a certificate chain that the server chose."""
 
 
 class TooMuchHeld(OSError):
@@ -75,7 +75,7 @@ class TenantShare:
         self.body_bytes = limits.CLUSTER_BODY_BYTES
         self._budget = CpuBudget(share=limits.TENANT_CPU_SHARE, burst=limits.TENANT_CPU_BURST)
         self._free_at = 0.0
-        """Monotonic seconds before which nothing more is taken."""
+        """Monotonic time in seconds until which no more data is accepted."""
 
     @property
     def is_overdrawn(self) -> bool:
@@ -127,7 +127,7 @@ class CpuBudget:
         self._burst = burst
         self._left = burst
         self._at = -math.inf
-        """When the bucket was refilled last."""
+        """Time when the bucket was last refilled."""
 
     def charge(self, begun: float, now: float) -> float:
         """Take the time since `begun`; return the seconds to pause until the bucket is not overdrawn.
@@ -151,7 +151,7 @@ class Lookups:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(limits.CLUSTER_LOOKUPS, thread_name_prefix="lookup")
         self._running: dict[tuple[str, str, int], asyncio.Future[list[str]]] = {}
-        """By tenant, host and port."""
+        """Running lookups by tenant, host and port."""
 
     async def resolve(self, tenant: str, host: str, port: int) -> list[str]:
         """Return the addresses of a host. Raises OSError if there are none, or if the tenant has too many lookups."""
@@ -163,7 +163,7 @@ class Lookups:
             running = asyncio.get_running_loop().run_in_executor(self._threads, look_up, host, port)
             self._running[key] = running
             running.add_done_callback(lambda _: self._running.pop(key, None))
-        # A caller that gives up does not end the thread. The next one waits for the same look-up.
+        # If a caller gives up, the thread continues. The next caller waits for the same lookup.
         return await asyncio.shield(running)
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ ABSENCES_TO_BELIEVE = 2
 """404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
 THROTTLED = 429
 UNAVAILABLE = 500
-"""Codes from here on say nothing about the collection."""
+"""Codes from here on do not describe the collection."""
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
@@ -94,13 +94,13 @@ class WatchOptions:
     """Timeouts and page size of watches, and their random source."""
 
     stall_after: float = 75.0
-    """Seconds without a single byte; bookmarks arrive every 60."""
+    """Maximum seconds without a single byte. Bookmarks arrive every 60."""
     stream_seconds: float = 300.0
     """Approximate stream duration that a watch requests, in seconds."""
     line_bytes: int = limits.LINE_BYTES
     """Size above which only the beginning of an event is read."""
     pages: int = sys.maxsize
-    """Pages of one list after which the server counts as broken."""
+    """Maximum pages of one list. A server that sends more counts as broken."""
     page_size: int = 500
     widen_after: float = 0.05
     """Seconds that requests for more fields are collected, because each one requires a new list."""
@@ -144,13 +144,13 @@ class Reflector:
     is_answered = False
     """Whether the server has answered an attempt, including with a rejection."""
     is_failing = False
-    """Whether the last attempt failed before the full set came; a server that only asks for patience has not failed."""
+    """Whether the last attempt failed before the full set arrived. A request of the server to wait is not a failure."""
     is_absent = False
-    """Whether the server does not serve the kind, so that an empty set says nothing about its objects."""
+    """Whether the server does not serve the kind, so that an empty set does not describe its objects."""
     on_denied: Callable[[], None] | None = None
     """Called when the server starts to deny the watch."""
     on_end: Callable[[WatchEndReason], None] | None = None
-    """Called at the end of each attempt."""
+    """Returns whether the handler already has that state, so that the event need not be parsed."""
     is_known: Callable[[watch_events.Echo], bool] | None = None
     """Returns whether the handler already has that state, so that the event is not even parsed."""
 
@@ -188,7 +188,7 @@ class Reflector:
         """Consecutive streams that timed out without a single byte."""
         self._absences = 0
         self._was_away = False
-        """Whether the server gave no answer since the last event, so that its store may be another one."""
+        """Whether the server did not answer after the last event, so that its store may have been replaced."""
         self._lists_in_pages = False
         self._page_size = context.options.page_size
         """Number of objects requested per page."""
@@ -261,8 +261,8 @@ class Reflector:
             self._nudged.set()
 
     async def _run(self) -> None:
-        # Never run two loops, even if a lower layer swallowed a cancellation. The handler would see two orders of
-        # events.
+        # Never run two loops, even if a lower layer swallowed a cancellation. The handler would receive events in two
+        # orders.
         while self._task is asyncio.current_task():
             self._opened = None
             try:
@@ -359,7 +359,7 @@ class Reflector:
                     self._stalls = 0
                     limit.reschedule(now + stall_after)
                 await self._take_lines(lines.feed(chunk))
-                # The next one may take minutes, and the first is large.
+                # Free the memory now: the next chunk may take minutes, and the first one is large.
                 del chunk
         lines.finish()
         if self._version is None:
@@ -437,7 +437,7 @@ class Reflector:
         supervision.report("watch", error, kind=self.name, name=name, namespace=namespace)
         self._skips.note(metadata, reason="internal_error")
         if stripped is not None:
-            # The same error again is not worth a report.
+            # Do not report the same error again.
             with contextlib.suppress(Exception):
                 deliver(stripped)
 
@@ -544,7 +544,7 @@ async def verify(context: WatchContext, path: str, *, version: int, selector: Ma
     except errors.ApiStatusError as refused:
         if refused.code == THROTTLED or refused.code >= UNAVAILABLE:
             raise
-        # A watch needs no right to list, and tells itself what else is wrong.
+        # A watch needs no permission to list, and reports all other errors itself.
         return
     reached = read_version(page)
     if reached is not None and reached < version:
@@ -556,5 +556,5 @@ def read_version(page: Mapping[str, Any]) -> int | None:
     try:
         return int(page["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):
-        # Some extension API servers have no versions.
+        # Some extension API servers send no versions.
         return None

@@ -33,7 +33,7 @@ ASK_AGAIN = 600.0
 WEBHOOK_API_VERSION = "admissionregistration.k8s.io/v1"
 WEBHOOK_CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 LABEL_SERVICE = "kubernetes.io/service-name"
-"""The label of every EndpointSlice that names its Service."""
+"""The label of each EndpointSlice that contains the name of its Service."""
 
 
 class RateLimitedNotifier(Generic[Key]):
@@ -96,7 +96,7 @@ class TriggerSourceWatch:
         self._on_change = on_change
         self._on_forbidden = on_forbidden
         self._is_listing = False
-        # A copy, because it is not a sign of the server's return that a watch of triggers works again.
+        # Use a copy without `on_return`: a trigger's watch that works again does not show that the server has returned.
         self._server = dataclasses.replace(context, on_return=lambda: None)
         self._reflector: Reflector | None = None
 
@@ -263,7 +263,7 @@ async def get_webhook_source(connection: WatchConnection, kinds: Kinds) -> Trigg
             names.update(find_services(listed.get("items") or ()))
     if not names:
         return None
-    # One watch for all: a Service with the same name in another namespace costs one unnecessary retry.
+    # One watch serves all namespaces. A Service with the same name in another namespace costs one unnecessary retry.
     selector = f"{LABEL_SERVICE} in ({','.join(sorted(names))})"
     return TriggerSource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
 

@@ -9,7 +9,8 @@ from typing import Any
 from hearth.model import errors, growing_delay, value_class
 
 FIRST_PAUSE = 0.1
-"""Seconds. A restarted API server is back within a few, and one request per 0.1 s is harmless."""
+"""First pause in seconds. A restarted API server is back within a few seconds, and one request per 0.1 s is harmless.
+"""
 LONGEST_PAUSE = 30.0
 LONGEST_OBEYED_PAUSE = 60.0
 """Maximum Retry-After in seconds that a watch respects; a longer delay would leave the cache without changes."""
@@ -65,7 +66,7 @@ UNANSWERED = frozenset(
         WatchEndReason.UNENDED_LIST,
     }
 )
-"""Failures that reveal nothing about what is watched; the next attempt may."""
+"""Failures that do not describe the watched objects. The next attempt may succeed."""
 TEMPORARY = frozenset(
     {
         WatchEndReason.ENDED,
@@ -77,11 +78,11 @@ TEMPORARY = frozenset(
         WatchEndReason.FORBIDDEN,
     }
 )
-"""Ends after which the next attempt is expected to bring the full set, and those that are answers in themselves."""
+"""Reasons after which the next attempt should receive the full set, or which already are the server's answer."""
 AWAY = frozenset({WatchEndReason.UNREACHABLE, WatchEndReason.REFUSED})
-"""Ends after which the store behind the server may be another one: restored from a backup, or built again."""
+"""Reasons after which the store of the server may have been replaced: restored from a backup, or rebuilt."""
 SETTLED_AFTER = 10.0
-"""Minimum seconds of a stream after which its end counts as a first failure."""
+"""Minimum seconds of a stream whose end counts as a first failure."""
 UNKNOWN_PARAMETERS = frozenset({400, 422})
 """Status codes of a server that cannot send the initial set as events."""
 ORDINARY = frozenset({WatchEndReason.ENDED, WatchEndReason.NO_WATCH_LIST})
@@ -102,7 +103,7 @@ class WatchFailure:
     detail: str = ""
     """Text for the log; contains no object data."""
     retry_after: float | None = None
-    """Seconds, if the server sent them."""
+    """Seconds to wait, if the server sent them."""
 
 
 class WatchInterrupted(Exception):
@@ -174,10 +175,10 @@ def is_ordinary(reason: WatchEndReason, *, is_resumable: bool, failures: int) ->
     is_resumable: whether its version is still known; failures: consecutive ones, this one included.
     """
     if reason is WatchEndReason.THROTTLED and failures <= 1:
-        # A server answers so for a second after a CRD was installed: "storage is (re)initializing".
+        # For a second after a CRD was installed, a server answers: "storage is (re)initializing".
         return True
     if reason is WatchEndReason.NOT_SERVED and failures > 1:
-        # Reported once; a kind can be missing forever.
+        # Report it only once, because a kind can be missing forever.
         return True
     # If the watch resumes after a stall, the server most likely skipped a bookmark, and nothing is lost.
     return reason in ORDINARY or (reason is WatchEndReason.STALLED and is_resumable)

@@ -15,13 +15,14 @@ from hearth.model import limits
 from hearth.model.child import Object
 
 WatchEvent: TypeAlias = tuple[str, Object, int]
-"""The event's type, its object, and the object's resourceVersion (0 for an ERROR). A tuple: one is made per event."""
+"""The event's type, its object, and the object's resourceVersion (0 for an ERROR). A tuple, because one is created per
+event."""
 
 Echo: TypeAlias = tuple[bytes, str, int]
 """The event's type, and the UID and resourceVersion of its object."""
 
 METADATA_BYTES = 16 * 1024
-"""Bytes of metadata that are searched for its end."""
+"""Maximum bytes in which the end of the metadata is searched."""
 TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -31,17 +32,18 @@ IDENTITY = re.compile(
     rb'"metadata":\{(?:"(?:name|generateName|namespace|selfLink)":"[^"\\]*+",)*+"uid":"([^"\\]++)",'
     rb'"resourceVersion":"([1-9][0-9]{0,18})"[,}]'
 )
-"""The beginning of an event whose object has its fields in the order of the API server's own types."""
+"""The beginning of an event with the field order of the API server's built-in types."""
 
 CUSTOM_BEGIN = re.compile(
     rb'\{"type":"(ADDED|MODIFIED|DELETED)","object":\{"apiVersion":"[^"\\]*+","kind":"[^"\\]*+","metadata":\{'
 )
-"""The beginning of an event whose object has its fields in the order of the alphabet, as all custom resources."""
+"""The beginning of an event with alphabetical field order, as in all custom resources."""
 CUSTOM_END = re.compile(rb'"resourceVersion":"([1-9][0-9]{0,18})","uid":"([^"\\]++)"\},"(?:spec|status)":')
-"""The end of the metadata of such an object, and the beginning of the next field.
+"""The end of the metadata of a custom resource, and the beginning of the next field.
 
-Before it are only the metadata's own maps and lists: texts, where quotes are escaped, and the names of managed fields,
-which have prefixes. None of them is followed by `spec` or `status`. So the first match is the metadata's own.
+The text before it contains only the metadata's own maps and lists: texts, where quotes are escaped, and the names of
+managed fields, which have prefixes. None of them is followed by `spec` or `status`, so the first match is the right
+one.
 """
 
 
@@ -78,7 +80,7 @@ class LineSplitter:
     def _keep(self, piece: bytes) -> None:
         """Store a piece of an incomplete line."""
         if self._length <= self._most < self._length + len(piece):
-            # Truncate to the length that the salvage reads. The rest is not valid JSON.
+            # Truncate to the length that the salvage reads. The remaining text is not valid JSON.
             self._rest = [b"".join([*self._rest, piece])[: min(self._most, limits.LINE_HEAD_BYTES)]]
         elif self._length <= self._most:
             self._rest.append(piece)
@@ -151,7 +153,7 @@ def check(event: Any, line: bytes) -> WatchEvent:
 
 def not_an_event(line: bytes) -> watch_errors.WatchInterrupted:
     """Create the exception for a stream that violates the watch protocol."""
-    # The message does not repeat the line, which may be half a Secret.
+    # Do not repeat the line in the message, because it may contain part of a Secret.
     return watch_errors.interrupt(WatchEndReason.BROKEN, f"a line of {len(line)} bytes that is not an event")
 
 

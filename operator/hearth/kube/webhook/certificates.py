@@ -30,16 +30,16 @@ from hearth.model.well_known_kinds import SECRET
 AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVING_LIFETIME = timedelta(days=90)
 RENEW_AT = 2 / 3
-"""The part of a lifetime after which a certificate is renewed: a serving certificate after 60 days."""
+"""Fraction of its lifetime after which a certificate is renewed: for a serving certificate, after 60 days."""
 SPREAD = timedelta(minutes=10)
-"""Age of an authority from which it signs serving certificates: until then every API server has learned to trust it."""
+"""Minimum age of an authority that signs serving certificates. By then, every API server has learned to trust it."""
 CLOCK_SKEW = timedelta(hours=1)
 """Tolerated difference between clocks."""
 AUTHORITY_NAME = "hearth-webhook-ca"
 UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
-"""Exceptions of the library for bytes that are not a certificate or key, or do not belong together."""
+"""Errors of the library for invalid certificates or keys, or for a pair that does not match."""
 FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
-"""Key of the Secret by field. Without `ca.key`, another program issues the certificates."""
+"""The key of the Secret by field. If `ca.key` is missing, another program issues the certificates."""
 CONFLICT = 409
 
 
@@ -48,7 +48,7 @@ class CertificateSet:
     """All certificates and keys, as PEM; empty where one is missing."""
 
     authorities: bytes = b""
-    """The certificates to trust, the newest first."""
+    """The trusted certificates, newest first."""
     authority_key: bytes = field(default=b"", repr=False)
     """The key of the newest authority, or empty if another program issues the certificates."""
     certificate: bytes = b""
@@ -114,7 +114,7 @@ def _renew_authority(certificates: CertificateSet, *, now: datetime) -> Certific
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(is_authority=True), critical=True)
     authority = builder.sign(key, hashes.SHA256())
-    # The earlier ones stay trusted: other replicas serve their certificates until they read the new one.
+    # Earlier authorities stay trusted, because other replicas serve their certificates until they read the new one.
     return dataclasses.replace(certificates, authorities=_write([authority, *known]), authority_key=_write_key(key))
 
 

@@ -78,7 +78,8 @@ def find_changes(raw: Object, *, authorities: bytes, path: str) -> Iterator[dict
             if config["service"].get("path") != own:
                 changes.append({"op": "add", "path": f"{where}/service/path", "value": own})
         elif (url := parse.urlsplit(config.get("url", ""))).path != own:
-            # The host is not ours: a change of it since the read makes this a conflict, and the next refresh reads it.
+            # Another program may change the host. A change since the read causes a conflict, and the next refresh reads
+            # it.
             changes.append({"op": "test", "path": f"{where}/url", "value": config.get("url", "")})
             changes.append({"op": "replace", "path": f"{where}/url", "value": url._replace(path=own).geturl()})
         if changes:

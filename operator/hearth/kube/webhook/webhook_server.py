@@ -28,21 +28,20 @@ from hearth.kube.webhook.certificates import CertificateSet
 from hearth.model import limits
 
 SHUTDOWN_TIMEOUT = 1.0
-"""Seconds for reviews in progress; the API server allows a write whose review is cut off."""
+"""Seconds for reviews in progress. If a review is cut off, the API server allows the write."""
 IDENTIFYING_FIELDS = ("apiVersion", "kind", "metadata")
 current_request: ContextVar[dict[str, Any]] = ContextVar("current_request")
-"""The whole `request` of the AdmissionReview that the handler is called for. kopf gets only the metadata, because it
-copies and compares whole objects, which takes longer than the review.
-"""
+"""The complete `request` of the AdmissionReview that the handler is called for. kopf receives only the metadata,
+because it copies and compares whole objects, which takes longer than the review."""
 Serve: TypeAlias = Callable[..., Awaitable[Any]]
-"""Answers one AdmissionReview; kopf's function."""
+"""kopf's function that answers one AdmissionReview."""
 FIRST_BYTE_TIMEOUT = 5.0
-"""Seconds until the first byte of a connection; the API server sends it at once."""
+"""Seconds to wait for the first byte of a connection, which the API server sends at once."""
 HANDSHAKE_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 1.0
-"""Seconds for the peer's end of TLS. Its memory is held in the meantime."""
+"""Seconds to wait for the peer to close TLS. The connection uses memory in the meantime."""
 ACCEPT_PAUSE = 0.1
-"""Seconds until the next attempt where the process has too many open files."""
+"""Seconds until the next accept if the process has too many open files."""
 BACKLOG = 128
 CONNECTION_LIMIT = "webhook-connections"
 MakeHandler: TypeAlias = Callable[[], RequestHandler]
@@ -131,7 +130,7 @@ class WebhookServer:
         try:
             answer = orjson.dumps(await serve(review, webhook=webhook))
         except Exception as error:
-            # The API server then allows the write. The classes of kopf's errors are unknown here.
+            # The API server allows the write after this response. This module does not know kopf's error classes.
             supervision.report("admission", error)
             raise web.HTTPInternalServerError from error
         return web.Response(body=answer, content_type="application/json")
@@ -155,11 +154,11 @@ class GateConnection:
 
     plain: socket.socket
     opening: asyncio.Task[None] | None = None
-    """Waits for the first byte, and for the end of the handshake."""
+    """Waits for the first byte and then for the end of the handshake."""
     handler: RequestHandler | None = None
-    """Serves one connection; its transport is None before the handshake, and after the end."""
+    """Serves one connection. Its transport is None before the handshake and after the end."""
     is_trusted: bool = False
-    """Whether its peer knows the secret path."""
+    """Whether the peer knows the secret path."""
 
     @property
     def is_open(self) -> bool:
@@ -196,7 +195,7 @@ class ConnectionGate:
         self._most = most
         self._on_limit = on_limit
         self._connections: dict[GateConnection, None] = {}
-        """The oldest first."""
+        """The open connections, oldest first."""
         self._listening: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
 
@@ -287,7 +286,7 @@ def listen(family: int, address: object) -> socket.socket:
     """Return a listening socket. Raises OSError."""
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # A restarted server may bind while the last connections of its predecessor still close.
+        # After a restart, the address may still be in use, while the last connections of the previous server close.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
