@@ -6,6 +6,7 @@ expressions read.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,10 +21,8 @@ from hearth.model.label_selectors import LabelSelector
 from hearth.model.members import GroupSize
 from hearth.model.object_list import ObjectList
 
-WATCHED = operator.attrgetter(
-    *("api_version", "kind", "index", "replace_on", "ready_when", "failed_when", "requires", "externals", "after")
-)
-"""The fields of a resource that decide, with its dependents, which fields of which objects are needed."""
+WATCHED = operator.attrgetter("api_version", "kind", "replace_on", "requires", "externals", "after")
+"""The fields of a resource that decide, with the presence of its own rules, which fields of which objects are needed."""
 USED = operator.attrgetter("externals", "unresolved", "reads", "retained", "adopts", "abandons", "surge")
 """The fields of a blueprint that decide, with the names of its collections, how it is read and kept."""
 
@@ -230,10 +229,20 @@ class ResourceBlueprint:
         """Return the name that the resource's own rules use for its object: the name in the template."""
         return members.root_of(self.name)
 
+    def move_to(self, other: ResourceBlueprint) -> ResourceBlueprint:
+        """Return the resource at the place of another one in the dependency order."""
+        if self.index == other.index and self.dependents == other.dependents:
+            return self
+        return dataclasses.replace(self, index=other.index, dependents=other.dependents)
+
+    def is_same(self, other: ResourceBlueprint) -> bool:
+        """Return whether it differs at most in its place. Compilation shares the manifest of what did not change."""
+        return self is other or (self.manifest is other.manifest and self.move_to(other) == other)
+
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
-        """Return whether both need the same fields of the same kind in the same place, and have the same dependents."""
+        """Return whether the same fields of objects of the same kind are needed, and the same resources."""
         is_alike: bool = WATCHED(self) == WATCHED(other)
-        return is_alike and self.dependents == other.dependents
+        return is_alike and bool(self.ready_when) is bool(other.ready_when)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,51 +302,6 @@ class CollectionBlueprint:
     """
 
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class ListOutline:
-    """Digests that identify the changed elements of a long list."""
-
-    length: int
-    blocks: bytes = field(repr=False)
-    """The digests of `hearth.template.compiler.outlines.BLOCK` elements each, one after another."""
-    chunks: bytes = field(repr=False)
-    """The digests of `hearth.template.compiler.outlines.CHUNK` elements each."""
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Outline:
-    """All inputs of a compilation, as digests: two equal ones have the same blueprint."""
-
-    head: bytes = field(repr=False)
-    """Digest of the definition without the Stack, the long lists and the size of a group."""
-    stack: StackIdentity
-    lists: Mapping[str, ListOutline]
-    """By parameter, the values that are long lists."""
-    size: GroupSize | None = None
-    """The size of a group; None for a Stack."""
-    surge: int = 0
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledFrom:
-    """The inputs that a blueprint was compiled from, so that a small change recompiles only the elements that differ.
-
-    Keeps no value: 4 bytes for each element of a list.
-    """
-
-    outline: Outline
-    resources: Mapping[str, ResourceBlueprint] = field(repr=False)
-    """The resources of the blueprint, which distinguish it from other blueprints with the same origin."""
-    member_lists: frozenset[str]
-    """The lists that nothing but `forEach` reads, so that each element concerns only its members."""
-    size: int
-    """Bytes of all manifests and outputs whose size is known."""
-    steps_left: int
-    """The minimum remaining budget for the rules of parameters."""
-    kinds: frozenset[str]
-    """`apiVersion/Kind` of all resources."""
-
-
 @value_class.dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class Blueprint:
     """A compiled definition."""
@@ -374,16 +338,11 @@ class Blueprint:
     """By collection, how its members change, if not all at once."""
     surge: int = 0
     """How many members a group has beyond its size."""
-    compiled_from: CompiledFrom | None = field(default=None, repr=False, compare=False)
-    """The compiled inputs; None if recompiling one member cannot reuse them."""
     size: int = field(default=0, compare=False)
     """Bytes that it takes in memory: its manifests and outputs, and the values in expressions that wait for objects."""
 
     def find_kinds(self) -> frozenset[str]:
         """Return `apiVersion/Kind` of all resources."""
-        origin = self.compiled_from
-        if origin is not None and origin.resources is self.resources:
-            return origin.kinds
         found = set(map(operator.attrgetter("api_version", "kind"), self.resources.values()))
         return self.member_kinds.union(f"{api_version}/{kind}" for api_version, kind in found)
 

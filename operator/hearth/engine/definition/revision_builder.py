@@ -36,10 +36,9 @@ from hearth.model.turns import FairTurns
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
-from hearth.template.blueprint import Blueprint, Definition, Outline, ReadValue, SharingScope, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, ReadValue, SharingScope, StackIdentity
 from hearth.template.cel.evaluation import Unevaluated
-from hearth.template.compiler import changed_members, outlines, sensitivity
-from hearth.template.compiler.changed_members import Inputs
+from hearth.template.compiler import compiler, sensitivity
 from hearth.template.instances import instance_form
 from hearth.template.parser import policies, template_kinds
 
@@ -87,22 +86,17 @@ class BlueprintCache:
             self._known[digest, None if blueprint.scope is SharingScope.ANY else stack.namespace] = blueprint
 
 
-def find_digest(
-    definition: Definition, *, adopts: bool, generation: int, cluster: str = "", outline: Outline | None = None
-) -> bytes:
+def find_digest(definition: Definition, *, adopts: bool, generation: int, cluster: str = "") -> bytes:
     """Return a digest that is equal only for equal blueprints, apart from the Stack's identity; empty if unknown.
 
-    adopts: the Stack's adoption policy; generation: of the kinds; cluster: key of the cluster that serves them; outline:
-    of the definition and the kinds, if it has one. The digest stays in this process, so it needs no key of its own.
+    adopts: the Stack's adoption policy; generation: of the kinds; cluster: key of the cluster that serves them. The
+    digest stays in this process, so it needs no key of its own.
     """
-    if outline is not None:
-        lists = {name: [each.length, each.blocks.hex()] for name, each in outline.lists.items()}
-        parts: tuple[object, ...] = (outline.head.hex(), lists, adopts, _describe_size(definition), definition.surge)
-        return hashlib.blake2b(orjson.dumps(parts), digest_size=DIGEST_SIZE).digest()
+    size = definition.size
     parts = (
         *(definition.template, definition.parameters, definition.origins),
         *(definition.template_path, definition.parameters_path, adopts, generation, cluster),
-        *(_describe_size(definition), definition.surge),
+        *((size.replicas, size.removed) if size is not None else None, definition.surge),
         {name: [each.identity, each.value] for name, each in definition.read.items()},
     )
     try:
@@ -111,10 +105,6 @@ def find_digest(
     except TypeError:
         return b""
     return hashlib.blake2b(written, digest_size=DIGEST_SIZE).digest()
-
-
-def _describe_size(definition: Definition) -> object:
-    return (definition.size.replicas, definition.size.removed) if definition.size is not None else None
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,24 +295,22 @@ class RevisionBuilder:
         # Always use the adoption policy of the live spec, even for an earlier revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         generation = kinds.generation
-        made_outline = outlines.make(definition, stack=identity, place=f"{generation} {key}", previous=previous)
-        outline = await cooperative_work.finish(made_outline, take_turn=take_turn)
-        digest = find_digest(definition, adopts=adopts, generation=generation, cluster=key, outline=outline)
+        digest = find_digest(definition, adopts=adopts, generation=generation, cluster=key)
         known = self.blueprints.find(digest, identity)
         if known is not None:
             return known
-        inputs = Inputs(stack=identity, kinds=kinds, outline=outline, evaluator=self.evaluations)
-        pieces = changed_members.compile_in_pieces(definition, inputs, previous=previous)
+        pieces = compiler.compile_in_pieces(
+            definition, stack=identity, kinds=kinds, evaluator=self.evaluations, previous=previous
+        )
         made = await cooperative_work.finish(
             pieces,
             begin=lambda: self.evaluations.begin(stack.uid),
             take_turn=take_turn,
         )
-        if kinds.generation != generation:
-            # Some resources may have been compiled with other schemas, so later compilations must not reuse them.
-            return dataclasses.replace(made, adopts=adopts, compiled_from=None)
         blueprint = dataclasses.replace(made, adopts=adopts)
-        self.blueprints.keep(digest, identity, blueprint)
+        if kinds.generation == generation:
+            # Otherwise some resources may have been compiled with other schemas.
+            self.blueprints.keep(digest, identity, blueprint)
         return blueprint
 
     async def make_deletion_blueprint(self, stack: StackObject, *, is_orphaned: bool) -> Blueprint:

@@ -16,8 +16,9 @@ import orjson
 from cel_expr_python import cel
 from google.protobuf.message import DecodeError
 
-from hearth.model import limits, value_class
+from hearth.model import chunked_work, limits, value_class
 from hearth.model.child import Path
+from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.object_list import ObjectList
 from hearth.template.blueprint import Evaluating, EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import (
@@ -406,8 +407,20 @@ def find_paths(parsed: Parsed, name: str, fields: Collection[str], *, is_list: b
 
 def merge_reads(many: Iterable[Reads]) -> Reads:
     """Return the union of all reads."""
+    return chunked_work.finish(merge_reads_in_pieces(many))
+
+
+def merge_reads_in_pieces(many: Iterable[Reads]) -> ChunkedWork[Reads]:
+    """Return the union of all reads."""
     paths: dict[str, set[Path]] = {}
-    for one in many:
+    for number, one in enumerate(many, start=1):
+        if number % MARKS_IN_A_PIECE == 0:
+            yield
         for name, found in one.items():
             paths.setdefault(name, set()).update(found)
-    return {name: field_references.shorten(found) for name, found in paths.items()}
+    merged: dict[str, frozenset[Path]] = {}
+    for name, read in paths.items():
+        if len(merged) % MARKS_IN_A_PIECE == 0:
+            yield
+        merged[name] = field_references.shorten(read)
+    return merged

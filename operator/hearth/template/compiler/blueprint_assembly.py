@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from hearth.template.blueprint import (
     RollingPolicy,
     StackIdentity,
 )
-from hearth.template.cel.expressions import merge_reads
+from hearth.template.cel.expressions import merge_reads_in_pieces
 from hearth.template.compiler import member_positions, object_names, resource_binding, sensitivity, template_conditions
 from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
@@ -83,8 +84,7 @@ def assemble(
     present = yield from bind_present([each for each in chosen if each.source.external is None], evaluator)
     yield from object_names.refuse_duplicates([each for found in present.values() for each in found], evaluator, stack)
     documents = yield from bind_outputs(outputs, evaluator, sizes=count_members(present, evaluator))
-    if evaluator.part is None:
-        refuse_many_reads(present, documents, evaluator)
+    refuse_many_reads(present, documents, evaluator)
     rolling = make_rolling_policies(present, evaluator, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
     made = yield from make_blueprint(
@@ -113,7 +113,7 @@ def bind_present(
             break
         yield
     sizes = count_members(present, evaluator)
-    for index, analyzed in enumerate(resources if evaluator.part is None else ()):
+    for index, analyzed in enumerate(resources):
         resource_binding.refuse_unknown_members(analyzed, present, evaluator)
         yield from member_positions.refuse_in_resource(analyzed, sizes, evaluator)
         if index % MARKS_IN_A_PIECE == 0:
@@ -122,9 +122,7 @@ def bind_present(
 
 
 def count_members(present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator) -> dict[str, int]:
-    """Return the number of members of each collection without mistakes; none of a part, whose positions were checked."""
-    if evaluator.part is not None:
-        return {}
+    """Return the number of members of each collection without mistakes."""
     return {name: len(present[name]) for name in evaluator.collections if name in present}
 
 
@@ -171,14 +169,15 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
     # In dependency order, each collection as a whole after its members.
     ordered: dict[str, BoundResource | None] = {}
     requires: dict[str, list[str]] = {}
-    for index, name in enumerate(name for name in names_in_order if name in present):
+    for name in (name for name in names_in_order if name in present):
         for bound in present[name]:
             ordered[bound.name] = bound
             requires[bound.name] = resource_binding.find_required(bound, present, evaluator)
+            if len(ordered) % MARKS_IN_A_PIECE == 0:
+                yield
         if name in evaluator.collections:
             ordered[members.name_all(name)] = None
             requires[members.name_all(name)] = [bound.name for bound in present[name]]
-        if index % MARKS_IN_A_PIECE == 0 or len(present[name]) > MARKS_IN_A_PIECE:
             yield
     dependents = yield from order.invert_in_pieces(requires)
     # Complete only now: binding finds values that are derived from sensitive ones.
@@ -204,18 +203,21 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
                 made[name] = dataclasses.replace(made[name], hidden=hidden)
         if index % MARKS_IN_A_PIECE == 0:
             yield
-    all_bound = [one for one in ordered.values() if one is not None]
-    evaluables = [evaluable for one in all_bound for evaluable in one.evaluables()]
-    evaluables += [test for each in externals.values() for test in each.ready_when]
+    firsts = (found[0] for found in present.values() if found)
+    evaluables = itertools.chain(
+        (evaluable for one in ordered.values() if one is not None for evaluable in one.evaluables()),
+        (test for each in externals.values() for test in each.ready_when),
+        documents.values(),
+    )
     return Blueprint(
         resources=made,
         outputs=documents,
-        reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
+        reads=(yield from merge_reads_in_pieces(evaluable.reads for evaluable in evaluables)),
         collections=collections,
         externals=resource_binding.note_dependents(externals, made),
         retained=retained,
         sensitive_texts=hidden,
-        scope=max(evaluator.scope, object_names.find_scope(map(object_names.find_naming, all_bound))),
+        scope=max(evaluator.scope, object_names.find_scope(map(object_names.find_naming, firsts))),
     )
 
 
@@ -229,7 +231,7 @@ def make_rolling_policies(
     for name, bound in present.items():
         source = bound[0].analyzed.source if bound else None
         if source is not None and source.rolling is not None:
-            if source.indices is None and evaluator.part is None:
+            if source.indices is None:
                 refuse_standstill(source.rolling, len(bound), evaluator)
             found[name] = make_rolling_policy(source, source.rolling, tuple(each.name for each in bound), surge=surge)
     return found
@@ -258,14 +260,9 @@ def make_rolling_policy(
 
 def refuse_standstill(source: RollingSource, size: int, evaluator: PartialEvaluator) -> None:
     """Record a minimum that leaves no member to change."""
-    if is_standstill(source, size):
+    if 0 < size <= source.min_ready:
         message = f"is {source.min_ready}, but there are {size} members, so none could ever change; use a lower number"
         evaluator.note(f"{source.path}.minReady", message)
-
-
-def is_standstill(source: RollingSource, size: int) -> bool:
-    """Return whether a minimum leaves no member to change."""
-    return 0 < size <= source.min_ready
 
 
 def trace(

@@ -6,7 +6,7 @@ The elements and keys depend only on parameters, so all members are known before
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,8 +152,7 @@ def expand(collection: AnalyzedCollection, evaluator: PartialEvaluator) -> Chunk
         most = f"a template may have at most {limits.RESOURCES} resources"
         evaluator.note(path, f"gives {len(items)} elements, but {most}; use several Stacks")
     elif not refuse_secret_keys(collection, evaluator, is_map=isinstance(value, dict)):
-        positions = evaluator.part.find_positions(collection.for_each) if evaluator.part is not None else None
-        return (yield from name_elements(collection, items, evaluator, positions=positions))
+        return (yield from name_elements(collection, items, evaluator))
     return None
 
 
@@ -222,19 +221,14 @@ def list_items(value: Any) -> list[tuple[str | None, Any]] | None:
 
 
 def name_elements(
-    collection: AnalyzedCollection,
-    items: list[tuple[str | None, Any]],
-    evaluator: PartialEvaluator,
-    *,
-    positions: Sequence[int] | None = None,
+    collection: AnalyzedCollection, items: list[tuple[str | None, Any]], evaluator: PartialEvaluator
 ) -> ChunkedWork[list[Element] | None]:
-    """Give each element its key; None in case of a mistake. positions: of the elements, if they are not all."""
+    """Give each element its key; None in case of a mistake."""
     elements: list[Element] = []
     taken: dict[str, int] = {}
     before = len(evaluator.mistakes)
-    for number, (own, item) in enumerate(items):
-        index = positions[number] if positions is not None else number
-        if number % MARKS_IN_A_PIECE == 0:
+    for index, (own, item) in enumerate(items):
+        if index % MARKS_IN_A_PIECE == 0:
             yield
         if len(evaluator.mistakes) - before >= limits.SHOWN_MEMBERS:
             break

@@ -1,13 +1,12 @@
 """Compilation of a definition to a blueprint: all mistakes at once, or none.
 
-Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves. For
-the compilation of what changed since the last blueprint see `hearth.template.compiler.changed_members`.
+Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -17,17 +16,15 @@ from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
 from hearth.model.text import redaction
-from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, ResourceBlueprint, StackIdentity
 from hearth.template.cel import evaluation, expressions, type_checker, value_sizes
 from hearth.template.cel.evaluation import Evaluator, Unevaluated
-from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
-from hearth.template.cel.value_sizes import Large
-from hearth.template.compiler import blueprint_assembly, outlines, resource_analysis, sensitivity, template_conditions
-from hearth.template.compiler.outlines import DefinitionPart
+from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
+from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource, analyze_output
 from hearth.template.compiler.sensitivity import SensitivityTracker
-from hearth.template.compiler.template_conditions import Conditions, ConditionValue
+from hearth.template.compiler.template_conditions import Conditions
 from hearth.template.parser import template_parser
 from hearth.template.parser.template_parser import TemplateSource
 from hearth.template.schema import parameters, shapes
@@ -66,11 +63,11 @@ def compile_in_pieces(
     stack: StackIdentity,
     kinds: Kinds,
     evaluator: Evaluator = evaluation.ALONE,
-    outline: Outline | None = None,
+    previous: Blueprint | None = None,
 ) -> ChunkedWork[Blueprint]:
     """Compile in short pieces with pauses, so that other work does not wait for thousands of resources.
 
-    outline: of the definition, if the blueprint records its inputs.
+    previous: the blueprint to share unchanged resources with.
     """
     try:
         analysis = yield from analyze(definition, kinds=kinds)
@@ -79,31 +76,34 @@ def compile_in_pieces(
         message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
     waiting = yield from value_sizes.measure_in_pieces(partial_evaluator.kept.values())
-    blueprint = dataclasses.replace(blueprint, size=partial_evaluator.size + waiting)
-    if outline is None:
-        return blueprint
-    origin = CompiledFrom(
-        outline=outline,
-        resources=blueprint.resources,
-        member_lists=find_member_lists(analysis),
-        size=partial_evaluator.size,
-        steps_left=analysis.validator.effort.budget.left,
-        kinds=blueprint.find_kinds(),
-    )
-    return dataclasses.replace(blueprint, compiled_from=origin)
+    resources = blueprint.resources if previous is None else (yield from share(blueprint.resources, previous))
+    return dataclasses.replace(blueprint, resources=resources, size=partial_evaluator.size + waiting)
 
 
-def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None = None) -> ChunkedWork[Analysis]:
-    """Validate the template and the parameters; the validator has the mistakes. Raises InvalidDefinition with too many.
+def share(resources: Mapping[str, ResourceBlueprint], previous: Blueprint) -> ChunkedWork[dict[str, ResourceBlueprint]]:
+    """Return the resources with the content of `previous` for all that did not change.
 
-    part: the members to compile, if not all.
+    Planning finds by identity which resources changed, and an unchanged manifest is in memory only once.
     """
+    shared: dict[str, ResourceBlueprint] = {}
+    for number, (name, resource) in enumerate(resources.items()):
+        # Expressions that wait for objects may contain large values.
+        if number % chunked_work.MARKS_IN_A_PIECE == 0 or not resource.is_constant:
+            yield
+        known = previous.resources.get(name)
+        moved = known.move_to(resource) if known is not None else None
+        shared[name] = moved if moved is not None and moved == resource else resource
+    return shared
+
+
+def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
+    """Validate the template and the parameters; the validator has the mistakes. Raises InvalidDefinition with too many."""
     indices = definition.size.find_indices(surge=definition.surge) if definition.size is not None else None
-    reader = template_parser.TemplateParser(definition.template_path, indices=indices if part is None else part.indices)
+    reader = template_parser.TemplateParser(definition.template_path, indices=indices)
     source = yield from reader.read(definition.template)
     refuse_many(reader.mistakes)
     hidden = SensitivityTracker(parameters=sensitivity.find_sensitive(definition))
-    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort, part=part)
+    params, wrong_parameters = yield from resolve_parameters(definition, source, hidden, reader.effort)
 
     resources: list[AnalyzedResource] = []
     for resource in source.resources.values():
@@ -142,22 +142,13 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
 
 
 def bind(
-    definition: Definition,
-    analysis: Analysis,
-    *,
-    stack: StackIdentity,
-    evaluator: Evaluator,
-    part: DefinitionPart | None = None,
+    definition: Definition, analysis: Analysis, *, stack: StackIdentity, evaluator: Evaluator
 ) -> ChunkedWork[tuple[Blueprint, PartialEvaluator]]:
-    """Bind all expressions; return the blueprint with what bound it. Raises InvalidDefinition with all mistakes.
-
-    part: the members to compile, if not all.
-    """
+    """Bind all expressions; return the blueprint with what bound it. Raises InvalidDefinition with all mistakes."""
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
-    # Parameters whose lists are shortened are large as a whole.
-    params = expressions.enlarge(analysis.params) if part is None or not part.positions else Large(analysis.params)
     hidden, mistakes = analysis.sensitivity, analysis.validator.mistakes
+    params = expressions.enlarge(analysis.params)
     constants: dict[str, Any] = {"params": params, "conditions": truths, "stack": identity}
     partial_evaluator = PartialEvaluator(
         constants=constants,
@@ -165,7 +156,6 @@ def bind(
         sensitivity=hidden,
         mistakes=mistakes,
         evaluator=evaluator,
-        part=part,
     )
     blueprint = None
     is_decided = analysis.is_known and (yield from analysis.conditions.decide(partial_evaluator, truths))
@@ -203,17 +193,9 @@ def hide_values(mistakes: list[Mistake], sensitivity: SensitivityTracker) -> lis
 
 
 def resolve_parameters(
-    definition: Definition,
-    source: TemplateSource,
-    sensitivity: SensitivityTracker,
-    effort: Effort,
-    *,
-    part: DefinitionPart | None = None,
+    definition: Definition, source: TemplateSource, sensitivity: SensitivityTracker, effort: Effort
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `sensitivity`.
-
-    part: whose lists contain only some elements, so that only the rules of each element count.
-    """
+    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `sensitivity`."""
     # User input: it may differ from its declared type.
     given: Any = definition.parameters
     if given is None:
@@ -224,13 +206,9 @@ def resolve_parameters(
     for name in sensitivity.parameters & given.keys():
         sensitivity.add(given[name])
     readable = {name: value for name, value in given.items() if name not in source.unsound_parameters}
-    shortened = part.positions if part is not None else {}
     return (
         yield from parameters.resolve(
-            {
-                name: parameters.select_rules(rules, of_list=False) if name in shortened else rules
-                for name, rules in source.parameters.items()
-            },
+            source.parameters,
             readable,
             path=definition.parameters_path,
             template_path=definition.template_path,
@@ -291,57 +269,3 @@ def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator
         message = f"requires itself: {order.describe(cycle)}; remove one of these references or dependsOn entries"
         validator.note(by_name[cycle[0]].source.path, message)
     return edges
-
-
-def find_member_lists(analysis: Analysis) -> frozenset[str]:
-    """Return the parameters that nothing but `forEach` reads, and that as a whole.
-
-    A list whose members read another collection at a computed position is excluded: a changed element may select
-    another member, and only a full compilation compares the position with the number of members.
-    """
-    collections = [each for each in analysis.resources if each.collection is not None]
-    named = {find_own_list(each) for each in collections}
-    externals = frozenset(analysis.validator.externals)
-    roots = {each.source.name for each in collections}
-    others = {find_own_list(each) or "" for each in collections if computes_positions(each, roots)}
-    for each in collections:
-        if find_own_list(each) is None and each.collection is not None and each.collection.for_each is not None:
-            others.update(map(outlines.name_read, externals.intersection(each.collection.for_each.parsed.roots)))
-    for expression in find_expressions(analysis):
-        for read in expression.parsed.reads.reads:
-            if read.root == "params":
-                others.update(read.path[:1] or analysis.source.parameters)
-    return frozenset(name for name in named if name is not None and name not in others)
-
-
-def find_own_list(resource: AnalyzedResource) -> str | None:
-    """Return the parameter that `forEach` of a collection names."""
-    return outlines.find_list(resource.collection.for_each) if resource.collection is not None else None
-
-
-def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> bool:
-    """Return whether an expression of the resource reads one of the collections at a position that it computes."""
-    found = (*resource.list_within(), *(test for test, _ in resource.ready_when + resource.failed_when))
-    return any(
-        each.parsed.reads.is_dynamic and not (collections - {resource.source.name}).isdisjoint(each.parsed.roots)
-        for each in found
-    )
-
-
-def find_expressions(analysis: Analysis) -> Iterator[ValidExpression]:
-    """Return all expressions outside `forEach` that consist of one parameter."""
-    for resource in analysis.resources:
-        yield from resource.find_expressions()
-        yield from find_tests((resource.when,))
-        found = resource.collection
-        if found is not None and found.for_each is not None and outlines.find_list(found.for_each) is None:
-            yield found.for_each
-    for output in analysis.outputs:
-        yield from output.list_within()
-        yield from find_tests((output.when,))
-    yield from find_tests(analysis.conditions.decided.values())
-
-
-def find_tests(tests: Iterable[ConditionValue | None]) -> Iterator[ValidExpression]:
-    """Return the expressions of conditions and `when`."""
-    return (test.expression for test in tests if test is not None and test.expression is not None)

@@ -28,7 +28,6 @@ from hearth.template.compiler.manifest_template import (
     ParsedManifest,
     Part,
 )
-from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.text import bounds, error_hints
 
@@ -99,8 +98,6 @@ class PartialEvaluator:
     """
     stacks: Collection[str] = frozenset()
     """The resources that are nested Stacks."""
-    part: DefinitionPart | None = None
-    """The members that are bound; None for all. What depends on the others is not checked then."""
     _member: str = ""
     """The member that is bound now, for messages."""
     _member_names: Collection[str] = frozenset()

@@ -188,13 +188,6 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
     return found, mistakes
 
 
-def select_rules(rules: Any, *, of_list: bool) -> Any:
-    """Return the rules of a list, or only the rules of its elements."""
-    if not isinstance(rules, dict):
-        return rules
-    return {word: rule for word, rule in rules.items() if of_list is (word != "items")}
-
-
 def find_undeclared(
     stated: Mapping[str, Rules], given: Mapping[str, Any], effort: Effort, *, path: str, template_path: str
 ) -> ChunkedWork[list[Mistake]]:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from hearth.model import chunked_work
+from hearth.plan.environment import environment_rules
+from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.state.steps import Apply, CreatePart, DeletePart
 from hearth.template.blueprint import Blueprint, Definition
-from hearth.template.compiler import changed_members, compiler
+from hearth.template.compiler import compiler
 from support.units import blueprints, changed_children
 from support.units.blueprints import World
 
@@ -39,8 +41,8 @@ ZONES = [{"name": f"z{number}", "size": number} for number in range(5)]
 def compile_it(resources: Any, zones: Any, previous: Blueprint | None = None) -> Blueprint:
     """The blueprint, which shares unchanged parts with the previous one."""
     definition = Definition(template={"parameters": PARAMETERS, "resources": resources}, parameters={"zones": zones})
-    made = compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
-    return made if previous is None else chunked_work.finish(changed_members.share(made, previous))
+    pieces = compiler.compile_in_pieces(definition, stack=blueprints.STACK, kinds=KINDS, previous=previous)
+    return chunked_work.finish(pieces)
 
 
 def change(chance: random.Random) -> tuple[Any, Any]:
@@ -170,6 +172,33 @@ def test_with_other_resources_another_planner_is_needed(resources: Any) -> None:
     _, planner = blueprints.settle(first)
     resources = {**resources, "base": config({"a": "2"})}
     assert not planner.update_blueprint(compile_it(resources, [*ZONES, {"name": "new", "size": 1}], first))
+
+
+def test_members_that_only_move_are_not_planned_again() -> None:
+    first = compile_it(FREE, ZONES)
+    world, planner = blueprints.settle(first)
+    before = dict(planner.statuses)
+    assert planner.update_blueprint(compile_it(FREE, [{"name": "new", "size": 1}, *ZONES], first))
+    result = planner.refresh((), children=world, memory=world.memory, now=world.now)
+    assert result.planned == ["workers[new]"]
+    assert [name for name, status in planner.statuses.items() if before.get(name) is not status] == ["workers[new]"]
+
+
+def test_the_first_member_of_a_collection_needs_another_planner() -> None:
+    """Objects of its kind may not be watched."""
+    resources = {"base": RESOURCES["base"], "workers": FREE["workers"], "end": config({"a": "1"})}
+    first = compile_it(resources, [])
+    _, planner = blueprints.settle(first)
+    assert not planner.update_blueprint(compile_it(resources, ZONES[:1], first))
+
+
+def test_members_that_rules_may_name_need_another_planner() -> None:
+    first = compile_it(FREE, ZONES)
+    _, planner = blueprints.settle(first)
+    rules = environment_rules.parse({"breakpoints": [{"resource": "workers[new]", "at": ["PreCreate"]}]})
+    planner.set_environment(ActiveEnvironment(rules=rules))
+    assert not planner.update_blueprint(compile_it(FREE, [*ZONES, {"name": "new", "size": 1}], first))
+    assert planner.update_blueprint(compile_it(FREE, [{**ZONES[0], "size": 9}, *ZONES[1:]], first))
 
 
 def test_while_anything_is_unfinished_another_planner_is_needed() -> None:
