@@ -51,7 +51,7 @@ class DesiredObjects:
         """Size in bytes of the manifests that depend on other resources."""
 
     def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
-        """Continue with another blueprint. changed: the resources that it changed or removed."""
+        """Continue with another blueprint. changed: the resources that it changes, adds or removes."""
         for name in changed:
             known = self._known.pop(name, None)
             if known is not None and not self._blueprint.resources[name].is_constant:
@@ -220,7 +220,7 @@ class WantedObjects:
         """By group and kind; None before the first query."""
 
     def update_blueprint(self, blueprint: Blueprint, *, changed: Iterable[str]) -> None:
-        """Continue with another blueprint. changed: the resources that it changed or removed."""
+        """Continue with another blueprint. changed: the resources that it changes, adds or removes."""
         for name in changed:
             self._open.pop(name, None)
             self._claims.release((name,))

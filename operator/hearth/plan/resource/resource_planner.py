@@ -100,7 +100,7 @@ class ResourcePlanner:
         """By the name in `requires`. The caller updates them."""
 
     def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
-        """Continue with another blueprint. changed: the resources that it changed or removed."""
+        """Continue with another blueprint. changed: the resources that it changes, adds or removes."""
         self.externals.update_blueprint(blueprint)
         self.desired.update_blueprint(blueprint, changed)
         self.wanted.update_blueprint(blueprint, changed=changed)

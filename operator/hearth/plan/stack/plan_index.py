@@ -126,8 +126,9 @@ class PlanIndex:
             )
 
     def forget(self, name: str) -> None:
-        """Forget the status of a resource without steps, stops and conditions."""
-        self.by_state.move(name, before=self.statuses.pop(name).state, after=None)
+        """Forget the status of a resource without steps, stops and conditions, if it has one."""
+        if (known := self.statuses.pop(name, None)) is not None:
+            self.by_state.move(name, before=known.state, after=None)
 
     def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         """Replace the step under a key, and the time of the next refresh of that key.

@@ -9,12 +9,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import heapq
-import itertools
-import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from hearth.model import members, value_class
+from hearth.model import members
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.external_objects import ExternalQuery, ExternalView
 from hearth.model.tenancy import Boundary
@@ -46,7 +44,7 @@ from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Apply, Delete, DeletePart, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import Target
-from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentity
+from hearth.template.blueprint import Blueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
 """The key of the time when a rolling update continues. No resource can have this name."""
@@ -217,18 +215,17 @@ class StackPlanner:
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
         if self.suspension is not None or not self.is_complete or self.preserved or self.withheld or not is_quiet:
             return False
-        update = find_update(self.blueprint, blueprint, rules=self.environment.rules)
-        if update is None:
+        changed = find_changed(self.blueprint, blueprint, rules=self.environment.rules)
+        if changed is None:
             return False
-        if blueprint.collections is not self.blueprint.collections:
-            self._order = find_order(blueprint)
+        self._order = find_order(blueprint)
         self.blueprint = blueprint
         self.__dict__.pop("nested", None)
-        self._planner.update_blueprint(blueprint, changed=update.outdated)
+        self._planner.update_blueprint(blueprint, changed=changed)
         self._cleanup.update_blueprint(blueprint)
-        for name in update.outdated:
+        for name in changed:
             index.forget(name)
-        self._changed = update.names
+        self._changed = changed
         return True
 
     def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
@@ -663,94 +660,31 @@ def find_order(blueprint: Blueprint) -> tuple[str, ...]:
     return tuple(order)
 
 
-# Comparison of two blueprints: whether the planner of one can continue with the other.
+def find_changed(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> list[str] | None:
+    """Return the resources that differ if a planner may continue with the new blueprint; None if a new one must plan all.
 
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class BlueprintUpdate:
-    """The differences between two blueprints."""
-
-    changed: tuple[str, ...] = ()
-    """The resources whose manifests changed."""
-    added: tuple[str, ...] = ()
-    """New members of collections."""
-    removed: tuple[str, ...] = ()
-
-    @property
-    def outdated(self) -> tuple[str, ...]:
-        """Return the resources whose present statuses no longer count."""
-        return (*self.changed, *self.removed)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return all resources that must be planned again."""
-        return (*self.changed, *self.added, *self.removed)
-
-
-def find_update(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
-    """Return the differences if only manifests and members differ, or None if a new planner must plan everything.
-
-    rules: those in force, which may name members that come or go. A target without changes is confirmed by planning
-    everything; if most resources change, a new planner is not slower.
+    Only manifests and members may differ, of collections that no other resource requires. rules: those in force, which
+    may name members that come or go. If most resources change, or none, a new planner is not slower.
     """
     if new.rolling or previous.rolling or not new.is_used_like(previous):
         return None
-    update = (
-        find_changed(previous, new)
-        if new.collections == previous.collections
-        else find_resized(previous, new, rules=rules)
-    )
-    return update if update is not None and 0 < len(update.names) <= len(previous.resources) / 2 else None
-
-
-def find_changed(previous: Blueprint, new: Blueprint) -> BlueprintUpdate | None:
-    """Return the differences between blueprints with the same members."""
-    if list(new.resources) != list(previous.resources):
+    old, resources = previous.resources, new.resources
+    changed = [name for name, each in resources.items() if name not in old or not old[name].is_same(each)]
+    changed += [name for name in old if name not in resources]
+    if not 0 < len(changed) <= len(old) / 2:
         return None
-    differ = map(operator.is_not, new.resources.values(), previous.resources.values())
-    changed = tuple(itertools.compress(new.resources, differ))
-    is_watched = all(new.resources[name].is_watched_like(previous.resources[name]) for name in changed)
-    return BlueprintUpdate(changed=changed) if is_watched else None
-
-
-def find_resized(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
-    """Return the differences between blueprints with different members."""
-    added = tuple(name for name in new.resources if name not in previous.resources)
-    removed = tuple(name for name in previous.resources if name not in new.resources)
-    resized = [name for name, each in new.collections.items() if each.members != previous.collections[name].members]
-    if not (rules.is_empty and all(map(members.is_member, (*added, *removed)))):
-        return None
-    if not all(is_free(previous, new, name) for name in resized):
-        return None
-    changed: list[str] = []
-    for name, resource in new.resources.items():
-        before = previous.resources.get(name)
-        if before is None or before is resource:
-            continue
-        # Its position differs because of other members, which affects no status.
-        moved = dataclasses.replace(resource, index=before.index, dependents=before.dependents)
-        if moved == before:
-            continue
-        if not moved.is_watched_like(before):
+    for name, collection in new.collections.items():
+        known = previous.collections[name]
+        if collection.members != known.members and (collection.dependents or known.dependents):
             return None
-        changed.append(name)
-    is_watched = all(is_known_kind(previous, new.resources[name]) for name in added)
-    return BlueprintUpdate(changed=tuple(changed), added=added, removed=removed) if is_watched else None
-
-
-def is_free(previous: Blueprint, new: Blueprint, name: str) -> bool:
-    """Whether only the statuses of its members depend on a collection's list of members."""
-    return not (previous.collections[name].dependents or new.collections[name].dependents)
-
-
-def is_known_kind(previous: Blueprint, member: ResourceBlueprint) -> bool:
-    """Whether objects like a new member's are watched for other members of its collection."""
-    collection = previous.collections.get(members.root_of(member.name))
-    if collection is None or not collection.members:
-        return False
-    other = previous.resources[collection.members[0]]
-    mine, theirs = (
-        (each.api_version, each.kind, each.replace_on, each.ready_when == (), each.failed_when == ())
-        for each in (member, other)
-    )
-    return mine == theirs
+    for name in changed:
+        before, after = old.get(name), resources.get(name)
+        if before is None or after is None:
+            own = previous.collections.get(members.root_of(name))
+            if own is None or not own.members or not rules.is_empty:
+                return None
+            # Objects of its kind are watched for the other members.
+            before = old[own.members[0]]
+        if after is not None and not after.is_watched_like(before):
+            return None
+    return changed
