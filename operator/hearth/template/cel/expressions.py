@@ -7,6 +7,7 @@ checked before, in `hearth.template.cel.type_checker`.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -54,6 +55,7 @@ ESTIMATORS_KEPT = 256
 """Estimators of expressions that only need one if their inputs are large."""
 _TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
 _ERROR = cel.Type.ERROR
+_COMPARED = operator.attrgetter("parsed", "path", "names", "constants", "reads", "is_sensitive", "needs_bound")
 _OPTIONAL = "(\n{text}\n).orValue(null)"
 UNWRITABLE = "it gives a value that a manifest cannot contain, e.g. an optional within a list; write [?…] or orValue(…)"
 
@@ -185,7 +187,7 @@ def run(parsed: Parsed, data: Mapping[str, Any]) -> Any:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Expression:
+class Expression:  # noqa: PLW1641 -- its constants have no hash
     """An expression whose constants in its definition are bound."""
 
     parsed: Parsed
@@ -202,6 +204,15 @@ class Expression:
     """Whether its cost is bounded before each evaluation."""
     evaluator: Evaluator = field(default=evaluation.ALONE, repr=False, compare=False)
     """Evaluates it if the evaluation may take long."""
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same values. Constants count as JSON, because 1, 1.0 and true are equal in Python."""
+        if not isinstance(other, Expression):
+            return NotImplemented
+        try:
+            return _COMPARED(self) == _COMPARED(other) and orjson.dumps(self.constants) == orjson.dumps(other.constants)
+        except TypeError:
+            return False
 
     def evaluate(self, values_: Values) -> Outcome:
         """Evaluate it and return its value as JSON."""

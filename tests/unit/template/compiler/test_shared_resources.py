@@ -82,7 +82,7 @@ def find_changed(before: Blueprint, after: Blueprint) -> list[str]:
 
 EDITS: dict[str, Callable[[random.Random, Any, Any, int], Any]] = {
     "size": lambda chance, _, all_, at: all_["zones"][at].update(size=chance.randrange(99)),
-    "share": lambda chance, _, all_, at: all_["zones"][at].update(share=chance.choice([1, 2.5])),
+    "share": lambda chance, _, all_, at: all_["zones"][at].update(share=chance.choice([1, 1.0, True, 2.5])),
     "twin": lambda _, __, all_, at: all_["zones"][at].update(name=all_["zones"][0]["name"]),
     "bad": lambda chance, _, all_, at: all_["zones"].__setitem__(at, chance.choice([{"name": "Bad Name"}, {}, 7])),
     "new": lambda chance, _, all_, at: all_["zones"].insert(
@@ -93,7 +93,7 @@ EDITS: dict[str, Callable[[random.Random, Any, Any, int], Any]] = {
     "template": lambda chance, template, _, __: template["resources"]["workers"]["manifest"]["data"].update(
         new=f"${{item.size + {chance.randrange(9)}}} new"
     ),
-    "greeting": lambda chance, _, all_, __: all_.update(greeting=chance.choice(["hello", "hi"])),
+    "greeting": lambda chance, _, all_, __: all_.update(greeting=chance.choice(["hello", 1, True])),
     "loud": lambda chance, _, all_, __: all_.update(isLoud=chance.choice([True, False])),
 }
 """Changes of template and parameters, sensible or not; the number is a position in the list."""
@@ -153,6 +153,18 @@ def test_a_grown_group_shares_the_members_that_it_had() -> None:
     after = compile_it(large, first)
     assert after == compile_it(large)
     assert len(find_changed(first, after)) == 1
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 1.0), (0, False)], ids=repr)
+def test_values_of_another_type_are_a_change(before: Any, after: Any) -> None:
+    """They are equal in Python, and expressions tell them apart."""
+    template = {
+        "parameters": {"value": {}},
+        "resources": {"base": config({}), "reader": config({"a": "${base.metadata.name + string(params.value)}"})},
+    }
+    first = compile_parameters({"value": before}, template)
+    assert find_changed(first, compile_parameters({"value": before}, template, previous=first)) == []
+    assert find_changed(first, compile_parameters({"value": after}, template, previous=first)) == ["reader"]
 
 
 def test_a_changed_sensitive_element_is_hidden() -> None:
