@@ -223,6 +223,8 @@ class ResourceBlueprint:
     """Further resources that must be ready first in a restore. No object records them."""
     hidden: frozenset[str] | None = field(default=None, repr=False)
     """Texts that must not be shown; None if its manifest contains nothing sensitive and may be quoted."""
+    content: object = field(default_factory=object, repr=False, compare=False)
+    """The same object as in the previous blueprint if at most the place in the dependency order differs."""
 
     @property
     def own_name(self) -> str:
@@ -234,10 +236,6 @@ class ResourceBlueprint:
         if self.index == other.index and self.dependents == other.dependents:
             return self
         return dataclasses.replace(self, index=other.index, dependents=other.dependents)
-
-    def is_same(self, other: ResourceBlueprint) -> bool:
-        """Return whether it differs at most in its place. Compilation shares the manifest of what did not change."""
-        return self is other or (self.manifest is other.manifest and self.move_to(other) == other)
 
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
         """Return whether the same fields of objects of the same kind are needed, and the same resources."""

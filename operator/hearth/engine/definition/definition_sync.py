@@ -450,7 +450,9 @@ class DefinitionSync:
             target,
             old=old.keys(),
             new=new.keys(),
-            changed=[name for name, resource in new.items() if name in old and not old[name].is_same(resource)],
+            changed=[
+                name for name, resource in new.items() if name in old and old[name].content is not resource.content
+            ],
         )
         # A Warning, so that a user notices it even if it was intended.
         await self.services.management_cluster.emit_event(

@@ -669,7 +669,7 @@ def find_changed(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules
     if new.rolling or previous.rolling or not new.is_used_like(previous):
         return None
     old, resources = previous.resources, new.resources
-    changed = [name for name, each in resources.items() if name not in old or not old[name].is_same(each)]
+    changed = [name for name, each in resources.items() if name not in old or old[name].content is not each.content]
     changed += [name for name in old if name not in resources]
     if not 0 < len(changed) <= len(old) / 2:
         return None

@@ -89,7 +89,7 @@ def restore_volumes(blueprint: Blueprint, request: RollbackRequest) -> Blueprint
     for name in sorted(blueprint.resources, key=index.__getitem__):
         resource = dataclasses.replace(blueprint.resources[name], index=index[name])
         if name not in first:
-            resource = dataclasses.replace(resource, after=tuple(claims))
+            resource = dataclasses.replace(resource, after=tuple(claims), content=object())
         elif name in claims:
             resource = restore_claim(resource, claims[name], request=request, waiting=waiting)
         resources[name] = resource
@@ -114,6 +114,7 @@ def restore_claim(
     """Return the claim with its content. waiting: the resources that wait for it."""
     return dataclasses.replace(
         resource,
+        content=object(),
         restored=RestoredVolume(token=request.token, snapshot=claim.snapshot),
         # The user requested the replacement, so the protection of data does not apply.
         replacement=Replacement.DELETE_FIRST if resource.is_name_pinned else Replacement.CREATE_FIRST,

@@ -81,18 +81,20 @@ def compile_in_pieces(
 
 
 def share(resources: Mapping[str, ResourceBlueprint], previous: Blueprint) -> ChunkedWork[dict[str, ResourceBlueprint]]:
-    """Return the resources with the content of `previous` for all that did not change.
+    """Return the resources, those that did not change with the `content` that they have in `previous`.
 
-    Planning finds by identity which resources changed, and an unchanged manifest is in memory only once.
+    An unchanged manifest without expressions is in memory only once. Expressions keep the new values: those of the
+    previous definition would otherwise stay in memory for each member that did not change since.
     """
     shared: dict[str, ResourceBlueprint] = {}
-    for number, (name, resource) in enumerate(resources.items()):
+    for number, (name, new) in enumerate(resources.items()):
         # Expressions that wait for objects may contain large values.
-        if number % chunked_work.MARKS_IN_A_PIECE == 0 or not resource.is_constant:
+        if number % chunked_work.MARKS_IN_A_PIECE == 0 or not new.is_constant:
             yield
-        known = previous.resources.get(name)
-        moved = known.move_to(resource) if known is not None else None
-        shared[name] = moved if moved is not None and moved == resource else resource
+        shared[name], known = new, previous.resources.get(name)
+        if known is not None and known.move_to(new) == new:
+            manifest = known.manifest if new.is_constant else new.manifest
+            shared[name] = dataclasses.replace(new, manifest=manifest, constant=known.constant, content=known.content)
     return shared
 
 

@@ -259,5 +259,5 @@ def test_one_more_of_many_changes_no_other_member() -> None:
     more = [*many[:50], team("t0049-a", "2"), *many[50:]]
     after = compile_read(template, more, previous=before)
     assert after == compile_read(template, more)
-    assert all(each.is_same(after.resources[name]) for name, each in before.resources.items())
+    assert all(each.content is after.resources[name].content for name, each in before.resources.items())
     assert len(after.resources) == 101

@@ -76,7 +76,7 @@ def find_changed(before: Blueprint, after: Blueprint) -> list[str]:
     return [
         name
         for name, resource in after.resources.items()
-        if name not in before.resources or not before.resources[name].is_same(resource)
+        if name not in before.resources or before.resources[name].content is not resource.content
     ]
 
 
@@ -181,6 +181,27 @@ def test_a_changed_sensitive_element_is_hidden() -> None:
     assert compiled.sensitive_texts == compile_it(after).sensitive_texts
     assert "another-token" in compiled.sensitive_texts
     assert "a-long-token" not in compiled.sensitive_texts
+
+
+def test_expressions_keep_only_the_latest_values() -> None:
+    template = {
+        "parameters": {"list": {}, "names": {}},
+        "resources": {
+            "base": config({}),
+            "readers": config(
+                {"a": "${base.metadata.name + string(params.list.size()) + item}"}, forEach="params.names"
+            ),
+        },
+    }
+    values, names = [{"a": "b"}] * 20_000, ["a", "b", "c", "d"]
+    compiled: Blueprint | None = None
+    for position in range(3):
+        names[position] = "new"
+        compiled = compile_parameters({"list": values, "names": names}, template, previous=compiled)
+    assert compiled is not None
+    expressions = [part for each in compiled.resources.values() for slot in each.manifest.slots for part in slot.parts]  # type: ignore[attr-defined]  # the compiler makes no other
+    assert len(expressions) == 4
+    assert len({id(each.constants["params"]["list"]) for each in expressions}) == 1
 
 
 def test_resources_that_may_contain_large_values_are_compared_one_by_one() -> None:
