@@ -66,6 +66,10 @@ a fifth, HTTP and TLS an eighth, the parsing of objects a twelfth, and no single
 sixty ConfigMaps of 60 KB take 118 MiB in total, and 109 MiB after a restart; unpacked for each Stack they took more than
 1 GiB. An evaluator process unpacks lists of more than about 250 KB.
 
+**One of many members (B13).** These figures are from a version that compiled only changed members. Now the operator
+compiles all members again: with 5,000 members, a change takes 0.3 to 0.7 s of CPU more, in pieces
+([207](decisions/0207-definitions-are-compiled-whole.md)).
+
 **After a burst.** A process that created 800 Stacks of ten ConfigMaps takes 129 and 132 MiB at rest (two runs on
 a busy machine). After a restart, with the same Stacks, it takes 110. The difference:
 
