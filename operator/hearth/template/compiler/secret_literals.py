@@ -42,8 +42,9 @@ def find_warnings(template: Any, path: str = "spec.template") -> Iterator[str]:
 
 def is_literal(key: Any, value: Any) -> bool:
     """Return whether an entry of a Secret is a value and not an expression."""
-    is_value = isinstance(value, str) and bool(value) and not interpolation.has_expressions(value)
-    return is_value and key not in PUBLIC and not redaction.is_mask(value)
+    is_value = isinstance(value, str) and bool(value)
+    has_expression = is_value and interpolation.has_expressions(value.replace(interpolation.LITERAL_OPENING, ""))
+    return is_value and not has_expression and key not in PUBLIC and not redaction.is_mask(value)
 
 
 def hide(value: Any) -> Any:

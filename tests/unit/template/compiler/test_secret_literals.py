@@ -52,3 +52,11 @@ def test_hidden_values_leave_expressions_and_other_kinds() -> None:
     assert hidden["resources"]["a"]["manifest"]["stringData"] == {"token": "${params.token}", "key": "(sensitive)"}
     assert "hunter" not in str(hidden)
     assert "aHVudGVy" not in str(hidden)
+
+
+def test_an_escaped_expression_is_a_literal_value() -> None:
+    secret = {**SECRET, "data": {}, "stringData": {"all": "a$${b", "some": "$${a}${params.b}"}}
+    template = {"resources": {"a": {"manifest": secret}}}
+    (warning,) = secret_literals.find_warnings(template)
+    assert "has the literal value of all," in warning
+    assert secret_literals.hide(secret)["stringData"] == {"all": "(sensitive)", "some": "$${a}${params.b}"}
