@@ -39,7 +39,7 @@ PLAYED: Final = "Played"
 
 
 class PlayedHealth(enum.StrEnum):
-    """What becomes of the object of a resource. A closed set."""
+    """The simulated health of a resource's object. A closed set."""
 
     READY = "Ready"
     """It becomes ready once nothing else can be done."""
@@ -51,7 +51,7 @@ class PlayedHealth(enum.StrEnum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedObject:
-    """What controllers do with the object of one resource."""
+    """The simulated behavior of controllers for the object of one resource."""
 
     health: PlayedHealth = PlayedHealth.READY
     message: str = ""
@@ -75,7 +75,7 @@ ASSUMED_READY: Final = PlayedObject()
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedFault:
-    """Writes that the API server refuses."""
+    """Writes that the simulated API server refuses."""
 
     resource: str = ""
     """Only writes of this resource; "" for all."""
@@ -89,7 +89,7 @@ class PlayedFault:
 
 @dataclass(slots=True)
 class Script:
-    """What the world does during one step of a test."""
+    """The simulated behavior during one step of a test."""
 
     objects: Mapping[str, PlayedObject] = field(default_factory=dict)
     """By resource, or by the name of all members of a collection or group."""
@@ -103,7 +103,7 @@ class Script:
     _writes: int = 0
 
     def find(self, resource: str) -> PlayedObject:
-        """Return what controllers do with the object of a resource."""
+        """Return the simulated behavior for the object of a resource."""
         found = self.objects.get(resource) or self.objects.get(members.root_of(resource)) or ASSUMED_READY
         return ASSUMED_READY if self.is_rolled_back and found.is_unready else found
 
@@ -141,7 +141,7 @@ class CurrentScript:
 
 
 class PlayedClock:
-    """The port `Clock` of a world where time only passes when the test lets it."""
+    """The port `Clock` with simulated time."""
 
     def __init__(self, now: float) -> None:
         """now: seconds since the epoch."""
@@ -159,7 +159,7 @@ class PlayedClock:
         return self._now
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
-        """Run the action when the test lets time pass; return a function that cancels it."""
+        """Run the action when the simulated time is reached; return a function that cancels it."""
         number = next(self._numbers)
         heapq.heappush(self._timers, (self._now + delay, number, action))
         return lambda: self._cancelled.add(number)
@@ -178,7 +178,7 @@ class PlayedClock:
 
 
 class PlayedRules(AssumedRules):
-    """Health rules, except for objects whose health is played."""
+    """Health rules, with simulated health for the objects in the script."""
 
     def __init__(self, ready: set[str], *, schemas: Schemas, evaluations: Evaluations, current: CurrentScript) -> None:
         """ready: UIDs of objects that count as ready; others may add to them."""
@@ -201,7 +201,7 @@ class PlayedRules(AssumedRules):
 
 @value_class.dataclass(frozen=True, slots=True)
 class PlayedRule:
-    """A rule of `readyWhen` that is not met by an object whose health is played."""
+    """A rule of `readyWhen` that is false for an object with simulated health."""
 
     inner: Evaluable
     resource: str
@@ -219,7 +219,7 @@ class PlayedRule:
 
 @value_class.dataclass(frozen=True, slots=True)
 class PlayedFailure:
-    """A rule of `failedWhen` that is met by an object whose failure is played."""
+    """A rule of `failedWhen` that is true for an object with a simulated failure."""
 
     resource: str
     current: CurrentScript
@@ -239,7 +239,7 @@ class PlayedFailure:
 
 @dataclass(slots=True)
 class PlayedAssumptions(Assumptions):
-    """Assumptions where a played health also replaces `readyWhen` and `failedWhen`."""
+    """Assumptions in which simulated health also replaces `readyWhen` and `failedWhen`."""
 
     current: CurrentScript = field(default_factory=CurrentScript)
 

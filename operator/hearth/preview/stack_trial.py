@@ -51,7 +51,7 @@ class TrialResult:
 
 
 class StackTrial(PreviewRun):
-    """The engine for one Stack in a played world."""
+    """The engine for one Stack in a simulated cluster."""
 
     def __init__(
         self, live: LiveCluster, request: PreviewRequest, *, now: float, evaluate: Callable[[WorkQueue], Evaluations]
@@ -184,7 +184,7 @@ class StackTrial(PreviewRun):
 
 
 def complete(fields: Mapping[str, Any], child: Child) -> Object:
-    """Return played fields with the generation that a controller observed, unless the test sets one."""
+    """Return simulated fields with `observedGeneration`, unless the test sets it."""
     status = fields.get("status")
     if not isinstance(status, Mapping) or "observedGeneration" in status:
         return dict(fields)

@@ -282,7 +282,7 @@ def read_documents(source: str, named: str) -> list[Any]:
 
 
 def make_script(step: StepModel) -> Script:
-    """Return what the world does in a step."""
+    """Return the simulated behavior of a step."""
     fault = step.fail
     return Script(
         objects={name: make_played(each) for name, each in (step.play or {}).items()},
@@ -299,7 +299,7 @@ def make_script(step: StepModel) -> Script:
 
 
 def make_played(model: PlayedObjectModel) -> PlayedObject:
-    """Return what controllers do with an object."""
+    """Return the simulated behavior of controllers for an object."""
     stated = {"status": model.status, "spec": model.spec}
     return PlayedObject(
         health=PlayedHealth(model.health),
