@@ -1,6 +1,6 @@
-"""Assembly of the blueprint from validated resources: presence, order, outputs, and rolling updates of collections.
+"""Assembles the blueprint from validated resources: presence, order, outputs and rolling updates.
 
-Collects mistakes in its PartialEvaluator. The result is valid only without mistakes.
+Mistakes are collected in the `PartialEvaluator`. The blueprint is valid only if there are none.
 """
 
 from __future__ import annotations

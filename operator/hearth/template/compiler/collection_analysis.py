@@ -1,6 +1,6 @@
-"""Collections: a resource with `forEach` during the validation of its template, and its expansion to members.
+"""Validates a collection (a resource with `forEach`) and expands it to members.
 
-The elements and keys depend only on parameters, so all members are known before anything runs.
+Elements and keys depend only on parameters and external objects, so all members are known during the compilation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Partial evaluation of valid expressions: those with known values become constants, the others are bound.
+"""Evaluates expressions whose values are known during compilation to constants, and binds all others.
 
-Expressions that depend only on parameters, conditions, the stack and absent resources are evaluated here, once.
+These are expressions that depend only on parameters, conditions, the Stack and absent resources.
 """
 
 from __future__ import annotations
