@@ -33,20 +33,20 @@ REASONS: Final[Mapping[int, str]] = {
 """The reason of an API server's answer by its code."""
 INVALID: Final = 422
 WRONG_MANIFEST: Final[Mapping[str, str]] = {"reason": "FieldValueNotSupported", "field": "spec"}
-"""The cause of a mistake in a manifest, which no replacement would mend."""
+"""The cause of an error in the manifest that a replacement would not fix."""
 PLAYED: Final = "Played"
-"""The reason of a played health."""
+"""The reason of simulated health."""
 
 
 class PlayedHealth(enum.StrEnum):
     """The simulated health of a resource's object. A closed set."""
 
     READY = "Ready"
-    """It becomes ready once nothing else can be done."""
+    """The object becomes ready once nothing else can be done."""
     PROGRESSING = "Progressing"
     FAILED = "Failed"
     RULES = "Rules"
-    """The health rules of its kind decide, or `readyWhen` and `failedWhen`."""
+    """`readyWhen` and `failedWhen`, or the health rules of the kind decide."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
-"""Compilation of a definition to a blueprint: all mistakes at once, or none.
+"""Compiles a definition to a blueprint, or reports all mistakes at once.
 
-Calls the steps in order; each step has its own module. Pure: the caller passes the kinds that the cluster serves.
+It calls the steps in order, and each step has its own module. The caller passes the kinds that the cluster serves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The known object names of a template's resources: a duplicate is a mistake.
-
-Collects mistakes in the PartialEvaluator.
-"""
+"""Reports resources of a template that have the same object name, as far as names are known during the compilation."""
 
 from __future__ import annotations
 
