@@ -1,4 +1,4 @@
-"""`hearth lsp`: the language server for editors. Must not know the protocol."""
+"""`hearth lsp`: starts the language server for editors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The language server: answers on half-written files, and the process that speaks the protocol."""
+"""The language server: completion, navigation and lint for incomplete files."""

@@ -1,6 +1,6 @@
-"""Completion and hover: a text and an offset in it give the words that can stand there, or a description. Pure.
+"""Completion and hover: the words that may follow at an offset in a text, or the description of a word.
 
-A half-written text gives fewer answers, never an error.
+An incomplete text gives fewer results, never an error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The process that runs `lint` for the language server, which it keeps fast and which its failures do not reach.
+"""Runs `lint` in a separate process, so that slow files and crashes do not affect the language server.
 
-Reads texts and writes their findings, one JSON value a line.
+It reads texts and writes their findings, one JSON value per line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The YAML nodes of a text with their positions, as far as it can be read. Pure.
+"""Parses the YAML nodes of an incomplete text with their positions.
 
-A line that cannot be read is left out, so that the rest of a half-written file still has names and fields. Aliases are not
+A line that cannot be parsed is skipped, so that the rest of the file still has names and fields. Aliases are not
 expanded, so that a small text never has many nodes.
 """
 

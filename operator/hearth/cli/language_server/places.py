@@ -1,4 +1,4 @@
-"""Definition, references and rename of the parameters, conditions and resources of a template. Pure."""
+"""Definition, references and rename of the parameters, conditions and resources of a template."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The language server: the protocol on one side, completion, places and lint on the other.
+"""The language server: connects the LSP protocol to completion, navigation and lint.
 
-Reads only texts that the editor sends and the folder of schemas, never the file of a URI. Writes nothing, and logs no
-text of a file: an error leaves its class alone.
+It reads only texts that the editor sends and the schema folder, never the file of a URI. It writes no files. Of an
+error, it logs only the class, because the message may contain text of a file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PAUSE: Final = 0.3
 """Seconds without an edit before a text is linted."""
 BREAK: Final = re.compile(r"\r\n|\n|\r")
 TRIGGERS: Final = [".", "{"]
-"""Characters after which an editor asks for words."""
+"""Characters after which an editor requests completion."""
 ITEM_KINDS: Final = {
     template_names.PARAMS: types.CompletionItemKind.Variable,
     template_names.CONDITIONS: types.CompletionItemKind.Constant,

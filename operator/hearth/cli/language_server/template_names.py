@@ -1,4 +1,4 @@
-"""The templates in a file, and every place that defines or uses a parameter, a condition or a resource. Pure."""
+"""Finds the templates in a file, and the places that define or use parameters, conditions and resources."""
 
 from __future__ import annotations
 
