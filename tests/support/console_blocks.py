@@ -24,19 +24,19 @@ BLOCK = re.compile(
 )
 EXIT = re.compile(r"\s+# exits (?P<code>\d+)$")
 ANY = "…"
-"""Any text."""
+"""Placeholder for any text."""
 AGE = r"(?<![\w.-])(?:\d+[smhd])+(?![\w.])"
 POD = r"-[a-z0-9]{8,10}-[a-z0-9]{5}\b"
 """The end of a pod's name."""
 GENERATED = r"-[a-z0-9]{8}\b"
-"""The end of a name that Hearth generated. Pages show one with a digit, so that no word is taken for it."""
+"""The end of a name that Hearth generated. In pages, it contains a digit, so that no word is mistaken for it."""
 HASH = r"(?<=hash )[\w-]{8}"
 """A hash of a sensitive value."""
 VARYING = {ANY: ".*", AGE: AGE, POD: POD, r"-(?=[a-z]*\d)[a-z0-9]{8}\b": GENERATED, HASH: HASH}
 """Varying parts of a page, and their patterns in the output."""
 SPLIT = re.compile("|".join(f"(?P<v{number}>{each})" for number, each in enumerate(VARYING)))
 LIMIT_SECONDS = 180
-"""More than any timeout that a command of the pages states."""
+"""Longer than any timeout in the commands of the pages."""
 NAMESPACE = re.compile(r"\bprod\b|(?<= in )default(?=  )|(?<=deleted from )default(?= namespace)")
 """The namespace that pages use in commands or outputs; each test replaces it with its own."""
 
@@ -48,7 +48,7 @@ class Block:
     kind: str
     text: str
     reason: str
-    """Why its commands do not run in a test; "" if they do."""
+    """Why the commands do not run in a test; "" if they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Command:
     text: str
     code: int
     output: tuple[str, ...]
-    """Lines that its output has, in this order, with `…` for any text."""
+    """Lines that the output must contain, in this order, with `…` for any text."""
 
 
 def read_files(page: str) -> dict[str, str]:

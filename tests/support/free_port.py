@@ -7,7 +7,7 @@ import random
 import socket
 
 PORTS = range(20_000, 32_768)
-"""Ports that Linux never uses for outgoing connections, which might take a free one before its listener does."""
+"""Ports that Linux never uses for outgoing connections, which could take a free port before its listener does."""
 
 
 def find_free_port() -> int:

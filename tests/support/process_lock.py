@@ -11,11 +11,11 @@ from pathlib import Path
 
 FOLDER = Path(tempfile.gettempdir())
 KINDS = "kinds"
-"""Held by tests that create kinds shared by stories, or that need them to be missing."""
+"""The lock of tests that create kinds shared by stories, or need those kinds to be missing."""
 DEFINERS = "definers"
-"""Of operators that serve StackDefinitions: these belong to no namespace, and two operators would contradict each other."""
+"""The lock of operators that serve StackDefinitions. These are cluster-scoped, and two operators would conflict."""
 RECORDINGS = "recordings"
-"""Of the namespace of the recordings."""
+"""The lock of the namespace for recordings."""
 
 
 @contextlib.contextmanager

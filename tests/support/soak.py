@@ -16,13 +16,13 @@ from hypothesis import settings
 
 MARK = "soak"
 SEED = "HEARTH_SOAK_SEED"
-"""Names the seed of all that is sampled: the same one draws the same samples."""
+"""The environment variable with the random seed. The same seed draws the same samples."""
 FULL = "HEARTH_SOAK_FULL"
-"""If it is set, tests draw all samples, which takes some three hours."""
+"""If this environment variable is set, tests draw all samples, which takes some three hours."""
 INTERVAL = 60.0
 """Seconds between two lines of progress."""
 LINES = 40
-"""Last lines of a failure that are printed at once."""
+"""Number of last lines of a failure that are printed at once."""
 STDERR = 2
 
 
@@ -119,7 +119,7 @@ def report(item: pytest.Item, ended: threading.Event, *, interval: float = INTER
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Print a failure at once: the summary comes hours later, and not at all if the run is interrupted."""
-    # Worker processes send their reports to the one that prints.
+    # Worker processes send their reports to the process that prints.
     if report.failed and MARK in report.keywords and "PYTEST_XDIST_WORKER" not in os.environ:
         lines = report.longreprtext.splitlines()[-LINES:]
         os.write(STDERR, "\n".join(("", f"{report.nodeid} failed:", *lines, "")).encode())

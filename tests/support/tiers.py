@@ -20,14 +20,13 @@ SETTINGS = (
     "test_story_with_events_out_of_time[early]",
     "test_story_with_events_out_of_time[late]",
 )
-"""The settings in which each story is played in addition to the plain one: they are independent, so each story gets one
-of them.
-"""
+"""The settings in which stories are played in addition to the plain one. They are independent, so each story gets one
+of them."""
 DISTURBED = ("test_story_disturbed_at_some_writes", "test_restart_at_the_end_writes_nothing")
 DISTURBED_FRACTION = 8
-"""One story in eight is disturbed, and restarted."""
+"""One story in eight is disturbed and restarted."""
 NOTICING = frozenset({"test_story_with_events_out_of_time[finished-deleted-late]"})
-"""Settings of stories that notice a broken rule which nothing else notices: see tests/mutants/rules.yaml."""
+"""Settings in which a story detects a broken rule that no other test detects; see tests/mutants/rules.yaml."""
 SLOW = frozenset(
     {
         "test_every_target_comes_true_in_a_tree", "test_every_target_comes_true_after_an_adversary",
@@ -36,11 +35,10 @@ SLOW = frozenset(
         "test_what_an_object_costs_in_a_day_hardly_grows", "test_story_with_instances_disturbed_at_some_writes",
     }
 )  # fmt: skip
-"""Tests without a server that take ten seconds of CPU each, or minutes with all their stories, and have a quicker relative
-in `make test`.
-"""
+"""Tests without a server that take ten seconds of CPU each, or minutes with all their stories. `make test` runs a
+faster variant of each."""
 SMOKE_FOLDERS = ("contract",)
-"""Tests on a real server that keep the fake one honest."""
+"""Tests on a real server that verify the fake server."""
 SMOKE_STORIES = frozenset(
     {
         "C14-update-replace", "M01-mark-by-name", "P01-suspend-and-resume", "adopt", "breakpoint-create",
@@ -48,7 +46,7 @@ SMOKE_STORIES = frozenset(
         "mark-keep-claims", "replace-delete-first", "restricted-rollback", "retain-removed", "rollback-by-user", "tree-handover",
     }
 )  # fmt: skip
-"""Stories on a real server that together take every type of step."""
+"""Stories on a real server that together contain every type of step."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hearth import supervision
 
 UNSEEN = "never retrieved"
-"""Part of asyncio's message."""
+"""Part of asyncio's message about an exception that was not retrieved."""
 
 
 class Collector(logging.Handler):

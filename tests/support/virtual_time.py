@@ -21,15 +21,15 @@ Result = TypeVar("Result")
 EPOCH = 1_767_225_600.0
 """The wall clock when a test begins: 2026-01-01T00:00:00Z."""
 OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.ContextVar("OWNER", default=None)
-"""Where the tasks made in this context are kept, so that regardless of the owner can end them all."""
+"""Collects the tasks created in this context, so that their owner can end them all."""
 
 
 MAX_ROUNDS = 10_000
-"""Rounds of the event loop at one moment: many times the number in the largest test."""
+"""Maximum rounds of the event loop at one moment: many times the number in the largest test."""
 FEW_ROUNDS = 1_000
-"""Rounds after which the clock moves on a little, like the clock of a machine."""
+"""Rounds after which the clock advances a little, as on a real machine."""
 LITTLE = 1e-9
-"""Seconds by which a loop lets its timers fire early. An action that then is too early, by a rounding, waits again."""
+"""Seconds by which a loop lets its timers fire early. An action that is too early because of rounding waits again."""
 
 
 class NothingLeft(AssertionError):
@@ -62,9 +62,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector.loop = self
         self._now = 0.0
         self.jumps = 0
-        """How often time passed: each time something was due."""
+        """Number of times that time passed, each time because something was due."""
         self._rounds = 0
-        """How often something was done since time passed."""
+        """Number of actions since time last passed."""
         super().__init__(selector)
         self.set_task_factory(make_owned_task)  # type: ignore[arg-type]  # its type cannot be written without naming the generics of every task
 
@@ -140,7 +140,7 @@ def stand_for(
 ) -> Callable[Arguments, None]:
     """`run_test` with the name, marks and parameters of the test that it runs. given: leading arguments that it adds itself."""
     functools.update_wrapper(run_test, test)
-    # Through it, the runner would see the coroutine.
+    # Otherwise, the runner would see the coroutine.
     del run_test.__wrapped__  # type: ignore[attr-defined]
     # Otherwise, pytest would take the arguments for fixtures.
     parameters = list(inspect.signature(test).parameters.values())[given:]

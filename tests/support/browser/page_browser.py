@@ -23,7 +23,7 @@ from support.browser.programs import BrowserPrograms
 PATIENCE_SECONDS = 30
 """Ten times the longest time seen on a busy machine."""
 TABS_AT_MOST = 60
-"""Presses of Tab until an element must have been reached."""
+"""Maximum presses of Tab to reach an element."""
 ATTACK = """<!doctype html><title>attack</title>
 <form method=post action="%(target)s/act"><input name=action value=pause><input name=action_token value="%(token)s"></form>
 <script>
@@ -52,7 +52,7 @@ ATTACK = """<!doctype html><title>attack</title>
 class PageBrowser:
     driver: webdriver.Chrome
     axe: str
-    """The script of axe-core."""
+    """The source code of axe-core."""
 
     def open(self, address: str) -> None:
         """Open an address, as typed."""
@@ -138,7 +138,7 @@ class PageBrowser:
 
     def find_violations(self) -> list[str]:
         """The violations that axe-core finds, with the elements."""
-        # Through the debugger protocol: the page's own policy forbids injected scripts.
+        # Use the debugger protocol, because the page's content security policy forbids injected scripts.
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": self.axe})
         found = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1]; axe.run(document).then(r => done(r.violations), e => done([{id: String(e), nodes: []}]))"

@@ -14,7 +14,7 @@ from rich.terminal_theme import DIMMED_MONOKAI
 from rich.text import Text
 
 FOREIGN = re.compile(r"@font-face \{.*?\}\s*|<!--.*?-->\s*", re.DOTALL)
-"""Fonts that a reader's browser would fetch from elsewhere, and comments."""
+"""Comments, and fonts that the browser would download."""
 PIECE = 65536
 
 

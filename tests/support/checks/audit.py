@@ -31,7 +31,7 @@ SAMPLE = ("django", "1.11")
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE | re.IGNORECASE)
 SECONDS = 120.0
 SECONDS_BESIDE = 10.0
-"""From the start; the command may take longer."""
+"""Seconds from the start; the command may take longer."""
 REQUEST_SECONDS = 5
 REPORT, ERRORS = "report.json", "errors.txt"
 

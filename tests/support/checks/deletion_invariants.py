@@ -23,7 +23,7 @@ from support.server.request_faults import Request, Traffic
 
 CLAIM = "PersistentVolumeClaim"
 TRIP = 0.05
-"""Seconds until a request arrives, including further requests of the same step."""
+"""Seconds until a request arrives, including any further requests of the same step."""
 WORD = re.compile(r"[-a-z0-9.]+")
 NOTHING: Object = {"resources": {}}
 
@@ -36,13 +36,13 @@ class StackSeen:
     specs: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=32))
     """Its specs, each with the time it was set."""
     reached: frozenset[str] = frozenset()
-    """UIDs of the children that were there when a revision was reached last."""
+    """UIDs of the children that existed when a revision was last reached."""
     is_waived: bool = False
-    """Whether its user has waived delays since."""
+    """Whether the user has waived delays since then."""
     waived_at: float = -math.inf
-    """When its user last waived delays."""
+    """When the user last waived delays."""
     in_service: int = 0
-    """Of a group: how many members must stay ready once it was complete."""
+    """Groups only: the number of members that must stay ready after it was complete."""
     paused_at: float | None = None
     suspended_at: float | None = None
 
@@ -54,23 +54,23 @@ class Oversight:
         self._now = now
         self._watches_service = True
         self.slack = TRIP
-        """Seconds after which the operator knows every change."""
+        """Seconds after which the operator has seen every change."""
         self.wrong: list[str] = []
         self._stacks: dict[str, StackSeen] = {}
         self._templates: dict[str, Object] = {}
-        """By kind, the templates of StackDefinitions."""
+        """The templates of StackDefinitions by kind."""
         self._instances: dict[str, Object] = {}
-        """By UID, the stored instances of StackDefinitions."""
+        """The stored instances of StackDefinitions by UID."""
         self._revisions = StoredRevisions()
         self._children: dict[str, Object] = {}
         self._born: dict[str, float] = {}
-        """By UID, the creation times of children."""
+        """The creation times of children by UID."""
         self._proven: set[str] = set()
-        """The children that were ready at some time."""
+        """The children that were ready at some point."""
         self._unanswered: set[str] = set()
-        """The children whose creation was not answered, so that only an event shows them."""
+        """The children whose creation got no response, so that only an event shows them."""
         self._touched: dict[tuple[str, str], float] = {}
-        """By Stack and resource when another client changed or deleted an object of it last."""
+        """When another client last changed or deleted an object, by Stack and resource."""
 
     def events_take(self, delay: float) -> None:
         """Seconds that events travel from now on."""
@@ -118,7 +118,7 @@ class Oversight:
                 rolling = raw["spec"].get("rollingUpdate") or {}
                 least = min(rolling.get("minInService", 0), raw["spec"].get("replicas", 1))
                 self._stacks[raw["metadata"]["uid"]].in_service = least
-                # A group returns to no revision, so none of its objects are held back.
+                # A group never rolls back, so none of its objects are kept for an earlier revision.
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind and after is not None:
             self._revisions.on_stored(after)
@@ -126,7 +126,7 @@ class Oversight:
     def _take_definition(self, raw: Object) -> None:
         """Record the template of its instances, which follow at once."""
         kind = raw["spec"]["names"]["kind"]
-        # One in another object is not followed here.
+        # Templates in other objects are not supported here.
         self._templates[kind] = raw["spec"].get("template", NOTHING)
         for instance in [each for each in self._instances.values() if each["kind"] == kind]:
             self._take_instance(instance, is_gone=False)
@@ -198,7 +198,7 @@ class Oversight:
             self._proven.add(raw["metadata"]["uid"])
         if self._is_deleted_now(before, after):
             self.wrong += self._judge_deletion(raw)
-        # Made, or adopted.
+        # The object was created or adopted.
         if raw["metadata"]["uid"] not in self._born:
             self._born[raw["metadata"]["uid"]] = self._now()
             if self._traffic.acting is not None and self._traffic.is_answer_lost:
@@ -207,7 +207,7 @@ class Oversight:
             self._children.pop(raw["metadata"]["uid"], None)
         else:
             self._children[raw["metadata"]["uid"]] = after
-        # A group that grows has too few members until the new ones are ready.
+        # While a group grows, it has too few members until the new ones are ready.
         if before is not None and is_ready(before) and not (after is not None and is_ready(after)):
             self._look_at_service(invariants.whose(raw)[0])
 
@@ -258,11 +258,12 @@ class Oversight:
         if raw["kind"] == CLAIM and self._is_of_restore(raw, seen):
             policies |= {find_restore_policy(each, resource) for each in self._find_followed(uid, seen)}
         target = expectations.status_of(seen.raw).get("target") or {}
-        # A rollback replaces a StatefulSet under its name, since the earlier definition may lack the policy of the later.
+        # A rollback may replace a StatefulSet under the same name, because the earlier definition may not contain the
+        # later policy.
         is_taken_back = raw["kind"] == "StatefulSet" and target.get("cause", "Spec") != "Spec"
         goes_first = is_taken_back or bool(policies & {"DeleteFirst", "KeepClaims"})
         if not goes_first and not self._is_disposable(raw, seen):
-            # Objects that an automatic rollback keeps are not in use: they are kept for their contents.
+            # Objects that an automatic rollback keeps are not in use: they are kept for their data.
             is_spared = target.get("cause") == "AutomaticRollback" and not is_going
             live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
             live = [each for each in live if invariants.whose(each)[0] == uid and self._is_known(each)]
@@ -340,12 +341,12 @@ class Oversight:
         """Objects of the same Stack that name the one that is being deleted."""
         name, resource = raw["metadata"]["name"], invariants.whose(raw)[1]
         for each in live:
-            # An object made from something else may have the name from another object's value, and will get another
-            # one's.
+            # Ignore an object that is made from another one: it may have the name from a value of a different object,
+            # and will get a different name.
             made_of = {place.partition("/")[0] for place in find_required(each)}
             is_made_of_it = bool({resource, members.all_of(resource)} & made_of)
             is_user = invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each)
-            # Records of a dependency that a revision reversed name each other; such objects are deleted at the same
+            # If a revision reversed a dependency, the records name each other. Both objects are deleted at the same
             # time.
             if is_user and not self._is_in_circle(raw, each, live):
                 yield f"{name} was deleted although {each['metadata']['name']} uses it"
@@ -361,7 +362,7 @@ class Oversight:
             places = {f"{resource}/{number}", f"{members.all_of(resource)}/1"}
             if name == resource or not places & find_required(each):
                 continue
-            # An object that matches a definition was evaluated with its requirements, no matter what its record says.
+            # An object that matches a definition was evaluated with its requirements, even if its record differs.
             is_free = any(
                 name in (template.get("resources") or {})
                 and resource not in find_needs(template["resources"][name])

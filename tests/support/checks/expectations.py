@@ -21,15 +21,15 @@ class Seen:
 
     stack: Object | None
     children: Mapping[str, Sequence[Object]]
-    """By resource every object with the Stack's label."""
+    """All objects with the Stack's label, by resource."""
     before: Mapping[str, str]
-    """By resource the UID of its child after the step before."""
+    """The UID of the child before the step, by resource."""
     requests: Counter[str]
     """The operator's requests since this step began."""
     events: Sequence[str]
-    """The reasons of the Events that it posted since."""
+    """The reasons of the Events that the operator has posted since."""
     others: Mapping[str, Object | None]
-    """By `kind/name` the objects that the step asks about by that."""
+    """The objects that the step checks by `kind/name`."""
 
 
 Judge: TypeAlias = Callable[[Any, Seen], Iterator[str]]

@@ -21,9 +21,9 @@ class Witness:
 
     def __init__(self) -> None:
         self._there: dict[str, Object] = {}
-        """By UID the children that exist."""
+        """The existing children by UID."""
         self.made: Counter[tuple[str, ...]] = Counter()
-        """How many objects were made, by Stack, resource, incarnation and kind."""
+        """Number of created objects by Stack, resource, incarnation and kind."""
         self.wrong: list[str] = []
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:

@@ -16,7 +16,7 @@ from hearth.model import names
 from hearth.model.child import Object
 
 MISTAKEN = "wrong"
-"""The resource of a definition that cannot be accepted."""
+"""The resource that makes a definition invalid."""
 LABEL = re.compile(r"([a-z][a-zA-Z0-9]*)\.([a-z0-9-]+)")
 OWN = re.compile(r"\$\{\s*((?:item|index|key)(?:\.\w+)*)\s*\}")
 EXPRESSION = re.compile(r"\$\{([^}]*)\}")

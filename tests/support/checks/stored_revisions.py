@@ -20,9 +20,9 @@ class StoredRevisions:
     def __init__(self) -> None:
         """Begin with none."""
         self._found: dict[tuple[str, int], Object] = {}
-        """By the UID of the Stack and the number."""
+        """The revisions by UID of the Stack and number."""
         self._parts: dict[str, Object] = {}
-        """By name the data of further objects."""
+        """The data of further objects by name."""
 
     def on_stored(self, raw: Object) -> None:
         """Record a revision, or a further object of one, which is stored before it."""

@@ -22,7 +22,7 @@ WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
 CONTENTS: Mapping[str, str] = {
     "ConfigMap": "data", "Secret": "data", "Probe": "spec", "Latecomer": "spec", "Newcomer": "spec",
 }  # fmt: skip
-"""By kind, the field with keys that only appliers of these keys fill in."""
+"""By kind: the field whose keys are only set by the clients that apply them."""
 UNKNOWN = object()
 """The value of an expression that only the template engine can read."""
 
@@ -69,7 +69,7 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     if template is None:
         return []
     resources = members.expand(spec)
-    # If others than the user decide the list of members, they are unknown here.
+    # If external objects determine the members, the members are unknown here.
     stated = template.get("resources") or {}
     made = {name for name, each in stated.items() if not str(each.get("forEach", "params.")).startswith("params.")}
     children = {name: found for name, found in children.items() if name.partition("[")[0] not in made}
@@ -201,7 +201,7 @@ def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
     others = [each for each in found["metadata"].get("managedFields", ()) if each["manager"] != own]
     theirs = {key.removeprefix("f:") for each in others for key in each["fieldsV1"].get(f"f:{at}") or ()}
     reported = json.dumps(stack.get("status"))
-    # A replica count that the template leaves to others is kept.
+    # Keep a replica count that the template leaves to other field managers.
     for key in said.keys() - (stated or {}).keys() - theirs - {"replicas"}:
         if f"{at}.{key}" not in reported:
             yield f"{at}.{key} is not in its manifest, and stays"

@@ -22,9 +22,9 @@ PHRASES: Final = {
     for each in yaml.safe_load((repository.ROOT / "tests/unit/foreign_phrases.yaml").read_text())
 }
 FIGURES: Final = repository.DOCS / "performance.md"
-"""Tables of measurements, which have short labels."""
+"""Page with tables of measurements, which have short labels."""
 SENTENCE_WORDS: Final = 3
-"""Words from which a literal in code counts as a sentence that a person may read."""
+"""Minimum number of words of a literal in code that counts as a sentence for users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,9 @@ class VolumeWriters:
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self._children: dict[str, Object] = {}
-        """By UID, the last state of all children, including deleted ones."""
+        """The last state of all children by UID, including deleted ones."""
         self._running: dict[str, Object] = {}
-        """By UID, the Pods."""
+        """The running Pods by UID."""
         self._stacks: dict[str, Object] = {}
 
     def on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:

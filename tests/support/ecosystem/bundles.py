@@ -35,7 +35,7 @@ from support import free_port
 LOOK = 0.25
 INJECTED = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 API_PORT = "4433"
-"""The port of an aggregated API in the files; each test serves it at another one."""
+"""The port of an aggregated API in the files; each test uses another one."""
 SERVED = "v1beta1.usage.example.com"
 
 

@@ -42,7 +42,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = "app"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 PATIENCE = 90.0
-"""Seconds for any action of Flux, which polls every few seconds and shares the machine with other programs."""
+"""Seconds for any action of Flux, which polls every few seconds on a busy machine."""
 SOURCES = {"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets"}
 """Kinds of the source-controller; all of them must be served."""
 
@@ -127,7 +127,7 @@ async def run_controller(kubeconfig: Path, folder: Path) -> AsyncIterator[None]:
         yield
     finally:
         with contextlib.suppress(ProcessLookupError):
-            # At once: a health check that waits for a Stack would hold it up for half a minute.
+            # Do not wait: a health check that waits for a Stack would block it for half a minute.
             process.kill()
         await process.wait()
 

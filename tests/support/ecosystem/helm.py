@@ -24,7 +24,7 @@ class Helm:
 
     program: Path
     home: Path
-    """Helm's own folder, so that it reads no file of the user."""
+    """A home folder for Helm, so that it reads no files of the user."""
     kubeconfig: Path | None = None
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -23,7 +23,7 @@ MANIFESTS: tuple[tuple[str, str, Object], ...] = (
     ("v1", "Endpoints", {}),
     ("v1", "LimitRange", {"spec": {"limits": []}}),
     ("v1", "PersistentVolumeClaim", {"spec": CLAIM}),
-    # Without labels: the ReplicaSet would adopt a Pod that it selects, and delete it as one too many.
+    # Omit the labels: the ReplicaSet would adopt a Pod that it selects, and delete it as a surplus.
     ("v1", "Pod", {"spec": POD["spec"]}),
     ("v1", "ReplicationController", {"spec": {"replicas": 0, "selector": {"app": "kinds"}, "template": POD}}),
     ("v1", "ResourceQuota", {"spec": {"hard": {"count/ingresses.networking.k8s.io": "10"}}}),

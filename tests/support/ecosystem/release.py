@@ -26,13 +26,13 @@ NAMES = "custom-columns=:metadata.namespace,:metadata.name"
 class Release:
     helm: Helm
     kubeconfig: Path
-    """Of the administrator."""
+    """The kubeconfig of the administrator."""
     folder: Path
-    """For the log, and the kubeconfig of the operator."""
+    """The folder for the log and the operator's kubeconfig."""
     webhook_port: int = field(default_factory=free_port.find_free_port)
     operator: Operator | None = None
     root: Path = Path("/")
-    """The file system that the operator sees."""
+    """The root of the file system that the operator sees."""
     program: tuple[str, ...] = (sys.executable, "-m", "hearth")
 
     @property
@@ -90,7 +90,7 @@ class Release:
             path = "/webhooks/{}/clientConfig"
             patch = [{"op": "replace", "path": path.format(number), "value": url} for number in numbers]
             self.kubectl.call("patch", kind, "hearth-webhook", "--type=json", f"-p={json.dumps(patch)}")
-        # It sets path and certificate as it starts, and each minute.
+        # The operator sets the path and the certificate when it starts, and once a minute.
         self.start()
 
     def find_arguments(self) -> list[str]:
@@ -116,7 +116,7 @@ class Release:
 
     def _deploy(self, command: str, *arguments: str) -> str:
         given = [command, "hearth", str(CHART), f"--namespace={NAMESPACE}", "--wait", "--timeout=2m"]
-        # The API server reaches no Service here: see `let_webhook_be_called`.
+        # The API server cannot reach Services here; see `let_webhook_be_called`.
         given.append("--set=webhook.timeoutSeconds=1")
         return self.helm.call(*given, *arguments)
 

@@ -22,7 +22,7 @@ REFERENCE_STEPS = 100_000
 REFERENCE_MICROSECONDS = 6_000.0
 """Time of the reference loop on an idle machine."""
 SHORTEST = 20.0
-"""Microseconds; shorter times cannot be measured."""
+"""Minimum measurable time in microseconds."""
 LONGEST_TEXT, LONGEST_LIST = 120_000, 3_000
 DEEPEST = 3
 
@@ -76,7 +76,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("{M}.?a.hasValue()", "{T}.all(x, x.split({S}).size() > 0)", "{M} == {M}", "{T} == {T}"),
     ),
 }  # fmt: skip
-"""Expression generators by type of their value: text, bytes, list, list of texts, map, integer, float, truth."""
+"""Expression generators by type of their result: text, bytes, list, list of texts, map, integer, float, truth."""
 LEAVES = {
     "S": ("s0", "s1", "s2", "'a'", "''"), "B": ("b'ab'",), "L": ("l0", "l1", "[1, 2]"), "T": ("t0", "t1"), "M": ("m0",),
     "N": ("n0", "size(s0)", "3"), "D": ("1.0e300", "0.1", "double(n0)"), "P": ("p0", "true"),
@@ -138,7 +138,7 @@ class Shape:
     """The prefix of a text."""
     length: int = 100
     odd: float = 1.0
-    """Where a text has another character, as a part of its length; 2: nowhere."""
+    """Position of a different character in a text, as a fraction of its length; 2 for none."""
     depth: int = 0
 
 
@@ -161,7 +161,7 @@ class Finding:
 
     trial: Trial
     time: float
-    """Microseconds of CPU, the least of several runs, on an idle machine."""
+    """Minimum of several runs, in microseconds of CPU on an idle machine."""
     bound: float
 
     @property

@@ -29,7 +29,7 @@ WAYS = (*KILLS, *FAULTS)
 CONCURRENCIES = (1, 2, 5, 64)
 """Limits of child writes in flight; one is chosen if requests take different times."""
 AT_ONCE = 0.02
-"""Seconds between two writes, within which only events in transit arrive."""
+"""Maximum seconds between two writes between which only events in transit can arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Performance:
     writes: tuple[str, ...]
     """The verbs of its writes, in order."""
     made: Counter[tuple[str, ...]]
-    """How often each object was created."""
+    """Number of creations of each object."""
     wrong: str = ""
-    """Why it is not the story as written."""
+    """How it differs from the story; "" if it does not."""
 
 
 def perform(
@@ -89,9 +89,11 @@ class Log:
 
     def __init__(self) -> None:
         self.following: set[int] = set()
-        """Those so close upon the one before that to die before them is to have died after that."""
+        """Writes that follow the previous one so closely that a crash before them equals a crash after the previous
+        one."""
         self.refused: set[int] = set()
-        """Those of no effect even undisturbed: to die after them is to have died before, and one more refusal is no news."""
+        """Writes that are rejected even without disturbance: a crash after them equals a crash before them, and another
+        rejection changes nothing."""
         self._before: tuple[float, object] = (-math.inf, None)
 
     def follow(self, world: FakeWorld) -> None:
@@ -104,7 +106,7 @@ class Log:
             now, circumstances = virtual_time.get_loop().time(), world.circumstances
             then, before = self._before
             if circumstances == before and now - then < AT_ONCE:
-                # Counted once every listener was notified of it.
+                # Count the write after every listener was notified of it.
                 self.following.add(world.traffic.writes + 1)
             self._before = (now, circumstances)
 
@@ -148,9 +150,10 @@ def disturb(
     usual = perform(played, log=log, play_as=play_as)
     if usual.wrong:
         yield f"undisturbed: {usual.wrong}"
-    # Writes that repeat even without disturbance repeat as long as time allows.
+    # Writes that repeat even without disturbance repeat for as long as the story lasts.
     retried = {whose[:2] for whose, made in usual.made.items() if made > 1}
-    # Each story begins elsewhere, so that none of the ways is left to the ends of the longest ones.
+    # Start each story with a different fault. Otherwise, some faults would only occur at the end of the longest
+    # stories.
     begin = zlib.crc32(played.slug.encode())
     statuses, others = itertools.count(begin), itertools.count(begin)
     for write, verb in enumerate(usual.writes, 1):

@@ -24,7 +24,7 @@ class FakeUser:
 
     server: FakeServer
     others: Mapping[str, OtherServer] = field(default_factory=dict)
-    """The other clusters, which are searched for objects that the first cluster does not have."""
+    """The other clusters, which are searched for objects that are not in the first cluster."""
 
     def kind_of(self, address: Address) -> Kind:
         """The kind that an address names; refused as unknown where it is not served."""

@@ -50,15 +50,15 @@ WORKLOADS = (fake_kinds.DEPLOYMENT.kind, fake_kinds.JOB.kind, fake_kinds.POD.kin
 QUIET = 30.0
 """Seconds without a request or a change after which the world is at rest."""
 LONGEST = 3600.0
-"""Seconds after which a world that never comes to rest counts as a fault."""
+"""Maximum seconds until a world must be at rest."""
 MOST_JUMPS = 500
-"""How many timers may fire within a second that has no request and no change."""
+"""Maximum number of timers that may fire within a second without a request or change."""
 RESTART_AFTER = 1.0
-"""Seconds from the death of an operator to the start of the next one."""
+"""Seconds from the crash of an operator to the start of the next one."""
 FIRST_UID_THERE = 1_000_000
-"""No object of another cluster has the UID of one here."""
+"""The first UID of another cluster, higher than any UID of the first cluster."""
 OPERATOR_NAMESPACE = "default"
-"""The namespace with the own objects of every fake operator."""
+"""The namespace of the operator's own objects in all fake worlds."""
 HASHER = keyed_hash.KeyedHasher(b"the key of every fake cluster")
 
 
@@ -67,7 +67,7 @@ class NeverRests(AssertionError):
 
 
 Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
-"""How an operator comes by a connection."""
+"""Creates the connection of an operator."""
 Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
 """Creates the evaluator of long expressions for an operator."""
 Parameters = ParamSpec("Parameters")
@@ -232,14 +232,14 @@ class FakeWorld:
 
     has_virtual_time = True
     hasher = HASHER
-    """The key that later operators sign with."""
+    """The key that operators started later sign with."""
     latency: float | None = None
-    """Seconds that requests of operators that start from now on travel one way; None: as usual."""
+    """One-way latency in seconds for operators started later; None for the default."""
     find_latency: Callable[[], float] | None = None
     """Latency per request; None: all requests take the same time."""
 
     definer_accounts: frozenset[str] = frozenset()
-    """The accounts that StackDefinitions may name, of operators that start from now on."""
+    """The accounts that StackDefinitions may name, for operators started later."""
 
     def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
         """shards: how many operators divide the Stacks; they live and die together.
@@ -253,17 +253,17 @@ class FakeWorld:
         self.server = FakeServer(self._clock.now)
         self.controllers: list[Controller] = []
         self.event_delay: float | None = None
-        """Seconds that events travel to operators that start from now on; None: as usual."""
+        """Delay of events in seconds for operators started later; None for the default."""
         self.evaluate: Evaluate = lambda _queue: InProcess()
-        """The evaluator of long expressions for later operators."""
+        """Creates the evaluator of long expressions for operators started later."""
         self.tenancy = Mode.ISOLATED
-        """The tenancy of operators that start from now on."""
+        """The tenancy of operators started later."""
         self.default_account = ""
-        """The ServiceAccount of Stacks that name none, for operators that start from now on."""
+        """The ServiceAccount of Stacks that name none, for operators started later."""
         self.concurrency = stack_controller.CONCURRENCY
-        """Writes of children in flight at most, for operators that start from now on."""
+        """Maximum number of child writes in flight, for operators started later."""
         self.others: dict[str, OtherServer] = {}
-        """The other clusters by their names."""
+        """The other clusters by name."""
         self.user = FakeUser(self.server, self.others)
         self._player = probe_controller.Player(self.user, now=self._now)
         self._workloads = deployment_controller.Controller(self.server)

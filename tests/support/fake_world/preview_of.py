@@ -91,7 +91,7 @@ def find_deeds(before: Seen, after: Seen) -> dict[str, Action]:
 
 
 DEEDS = (Action.UPDATE, Action.ADOPT, Action.DELETE, Action.CREATE, Action.REPLACE)
-"""By rising weight: of a resource with several objects, the weightiest counts."""
+"""In ascending order: for a resource with several objects, the last of their actions counts."""
 
 
 def list_deeds(preview: Preview) -> dict[str, Action]:

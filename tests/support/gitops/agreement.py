@@ -26,7 +26,7 @@ def list_rows() -> Mapping[str, Object]:
     rows = {"not seen yet": next(raw for each, raw in recorded_statuses.record().items() if is_new(each))}
     for phase, row in phases.TABLE.items():
         if phase is Phase.DELETE_COMPLETE:
-            # It is never stored: the Stack is removed at that moment.
+            # This phase is never stored, because the Stack is removed at that moment.
             continue
         rows[f"`{phase}`"] = recorded_statuses.find(names.STACK, phase)
         if row.conditions_if_automatic is not None:

@@ -59,7 +59,7 @@ def find_wrong(value: Any, hint: Any, path: str) -> Iterator[str]:
             yield from find_wrong(each, typing.get_args(hint)[1], f"{path}.{name}")
     elif typing.get_origin(hint) in {typing.Union, types.UnionType}:
         choices = [list(find_wrong(value, each, path)) for each in typing.get_args(hint)]
-        # A choice whose parts are wrong is nearer than one that is wrong itself.
+        # Prefer a choice with invalid parts to a choice that does not match at all.
         yield from min(choices, key=lambda found: (any(each.startswith(f"{path}: ") for each in found), len(found)))
     elif not is_allowed(value, hint):
         yield f"{path}: {value!r} is no {getattr(hint, '__name__', hint)}"

@@ -42,7 +42,7 @@ STORIES = (
     *("group-failed-member", "group-mark", "M01-mark-by-name", "M09-mark-on-nothing", "X08-snapshot-restore"),
     *("X09-snapshot-refused",),
 )
-"""Together they show each phase."""
+"""Stories that together show every phase."""
 KINDS = frozenset({*names.STACK_KINDS, "HealthMark", "StackSnapshot"})
 
 Performance: TypeAlias = Callable[[FakeWorld], Coroutine[Any, Any, None]]
@@ -54,13 +54,13 @@ class Situation:
 
     kind: str
     phase: str
-    """Of a HealthMark the reason of `Ready`; "" before the first status."""
+    """The phase. For a HealthMark, the reason of `Ready`; "" before the first status."""
     ready: str = ""
     reconciling: str = ""
     stalled: str = ""
     paused: str = ""
     is_current: bool = True
-    """Whether it describes the present generation."""
+    """Whether the status describes the current generation."""
 
     @property
     def is_automatic(self) -> bool:

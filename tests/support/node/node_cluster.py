@@ -25,7 +25,7 @@ from support.real.stack_command import StackCommand
 VARIABLE = node_program.VARIABLE
 INSTALLED_IN = "hearth-system"
 PREFIX = "test-"
-"""Of the namespaces of users."""
+"""Prefix of the namespaces of users."""
 PATIENCE_SECONDS = 180.0
 """Ten times the time on an idle machine."""
 POLL_SECONDS = 0.3

@@ -20,11 +20,11 @@ class PodFailure:
     title: str
     manifest: Object
     reason: str = "Progressing"
-    """Of the Stack's condition Ready."""
+    """The reason of the Stack's Ready condition."""
     why: tuple[str, ...]
-    """Lines of `kubectl stack why`, without the commands that it offers."""
+    """Lines of `kubectl stack why`, without the suggested commands."""
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the resource."""
+    """Additional fields of the resource."""
 
 
 def make_container(*arguments: str, **fields: Any) -> Object:

@@ -61,7 +61,7 @@ def list_labels(share: Share) -> frozenset[str]:
 
 
 ASK_AGAIN = 20.0
-"""Seconds until a watch that is refused is asked for again."""
+"""Seconds until a denied watch is requested again."""
 
 
 @dataclass(slots=True)
@@ -71,11 +71,11 @@ class Following:
     kind: Kind
     paths: set[Path] = field(default_factory=set)
     is_listed: bool = False
-    """Whether the list that a watch begins with has been sent."""
+    """Whether the initial list of the watch has been sent."""
     is_synced: bool = False
-    """Whether it has arrived."""
+    """Whether the initial list has arrived."""
     is_denied: bool = False
-    """Whether the operator may not have it."""
+    """Whether the operator is not allowed to watch the kind."""
 
 
 class FakeCache:
@@ -207,7 +207,7 @@ class FakeCache:
         if not is_ours and not (old is not None and is_same(old, parsed)):
             self._tell(old, parsed)
         elif old is not None and parsed.stack_uid not in ("", old.stack_uid):
-            # The Stack that had it until now did not write it.
+            # The Stack that had the object before did not write it.
             self._listener.on_child(old.stack_uid, old.resource)
         return parsed
 

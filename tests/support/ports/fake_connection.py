@@ -21,10 +21,10 @@ from support.server.request_faults import Request, Traffic
 
 Answer = TypeVar("Answer")
 Receiver: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
-"""Notified of a change of the server: the kind, the object before and after."""
+"""Called for a change on the server with the kind, and the object before and after."""
 
 LATENCY = 0.001
-"""Seconds a request travels one way."""
+"""One-way latency of a request in seconds."""
 
 
 class Desk:
@@ -49,13 +49,14 @@ class FakeWire:
         self.traffic = log
         self.latency = latency
         self.delay = 2 * latency
-        """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
+        """Delay of events in seconds: slightly longer than that of responses. Without a delay, events arrive before
+        responses, as they sometimes do on a real server."""
         self.find_latency: Callable[[], float] = lambda: self.latency
-        """Returns the seconds of one direction; they may differ per request, so that some overtake others."""
+        """Returns the one-way latency in seconds. It may differ between requests, so that some overtake others."""
         self.slow: dict[str, float] = {}
-        """By verb, seconds that pass before a request takes effect, as in a webhook."""
+        """Seconds by verb before a request takes effect, as with a webhook."""
         self.desk: Desk | None = None
-        """Where requests are served; None: as they come."""
+        """Schedules the requests; None to serve them as they arrive."""
         self._is_alive = True
         self._held: dict[str, list[tuple[Kind, Object | None, Object | None]]] = {}
         self._is_pumping = False

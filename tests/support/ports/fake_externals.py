@@ -43,7 +43,7 @@ class Followed:
 
     query: ExternalQuery
     is_listed: bool = False
-    """Whether the list that a watch begins with has been asked for."""
+    """Whether the initial list of the watch has been requested."""
     is_known: bool = False
     is_denied: bool = False
     objects: dict[Name, Object] = field(default_factory=dict)

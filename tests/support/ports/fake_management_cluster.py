@@ -79,13 +79,13 @@ class FakeManagementCluster:
         self._stacks: dict[str, StackObject] = {}
         self._gone: set[str] = set()
         self._instances: dict[str, tuple[Kind, InstanceForms]] = {}
-        """By `Kind.group`, the kinds of StackDefinitions."""
+        """The kinds of StackDefinitions by `Kind.group`."""
         self._served_elsewhere: dict[str, StackObject] = {}
         """Instances that other engines serve."""
         self._revisions: dict[str, dict[tuple[str, str], Stored]] = {}
-        """By Stack, namespace and name."""
+        """The revisions by Stack, then by namespace and name."""
         self._sources = Counter[ObjectRef]()
-        """By source how many Stacks read it."""
+        """Number of Stacks that read each source."""
         self._followed: dict[str, frozenset[ObjectRef]] = {}
         wire.receive(self._take)
         for kind in (*STACK_KINDS.values(), REVISION):

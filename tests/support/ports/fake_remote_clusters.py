@@ -50,11 +50,11 @@ class OtherServer:
     server: FakeServer
     is_away: bool = False
     remotes: list[FakeRemoteCluster] = field(default_factory=list)
-    """Those who are connected to it."""
+    """The connections of operators to it."""
     bend: Callable[[Request, Any], Any] = lambda _request, answer: answer
-    """Changes the response to a request; a hostile server lies."""
+    """Changes the response to a request, to simulate a hostile server."""
     bend_events: Callable[[Change], list[Change]] = lambda change: [change]
-    """Changes the events of a change."""
+    """Changes the events of a change, to simulate a hostile server."""
 
     def set_away(self, *, is_away: bool) -> None:
         """Let it go away, or come back."""
@@ -170,7 +170,7 @@ class FakeRemoteClusters:
 
     def _make(self, kubeconfig: InlineKubeconfig) -> tuple[FakeRemoteCluster, set[str]]:
         name = kubeconfig.host.partition(".")[0]
-        # An unknown name does not answer.
+        # A server with an unknown name does not answer.
         other = self._others.get(name) or OtherServer(FakeServer(asyncio.get_running_loop().time), is_away=True)
         wire, users = OtherWire(other, self._log), set[str]()
         self._wires.append(wire)

@@ -32,7 +32,7 @@ class FakeStackDefinitions:
         self._server = wire.server
         self._management_cluster = management_cluster
         self.on_change: Callable[[str], None] = lambda _name: None
-        """Is called with the name of each StackDefinition that another client changed."""
+        """Called with the name of each StackDefinition that another client changed."""
         self._follow: Callable[[str, str], None] = lambda _name, _uid: None
         wire.receive(self._take)
 

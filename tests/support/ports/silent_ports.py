@@ -37,7 +37,7 @@ class SilentObserver:
 
     def __init__(self) -> None:
         self.limits: list[str] = []
-        """Each limit that was reached, as often as it was."""
+        """The limits that were reached, one entry each time."""
 
     def begin_reconcile(self) -> None:
         """As the port says."""

@@ -46,7 +46,7 @@ async def get_built_in(connection: Connection) -> dict[str, Any]:
                 version = f"{each['group']}/{each['version']}" if each["group"] else each["version"]
                 if {"metadata", "kind"} <= set(schema.get("properties") or ()) and not each["kind"].endswith("List"):
                     kinds[f"{version}/{each['kind']}"] = full_name
-    # Used in many groups, for the options of deletions.
+    # Many groups use this definition for delete options.
     kinds = {kind: name for kind, name in kinds.items() if not kind.endswith("/DeleteOptions")}
     version = (await connection.request("GET", "/version"))["gitVersion"]
     number = re.match(r"v?(\d+\.\d+)", version)

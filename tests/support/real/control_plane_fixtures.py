@@ -20,8 +20,8 @@ import urllib3.exceptions
 from support import repository
 from support.real.raw_api import RawApi
 
-# Set by `controlplane.py with`, and therefore by make, which then also stops the control plane. KUBECONFIG is never
-# read: a cluster in it is no test bed.
+# `controlplane.py with` sets this variable, also for make, and stops the control plane afterward. KUBECONFIG is never
+# read, because it may name a cluster that is not for tests.
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 
 
@@ -71,7 +71,7 @@ def namespace(api_client: Any, is_own: bool) -> Iterator[str]:
         On the tests' own control plane it stays: deleting a namespace takes more than a hundred requests, which delay
     the other tests.
     """
-    # The classes of the official client take longer to import than many a test.
+    # Importing the classes of the official client takes longer than many tests.
     api = RawApi(api_client)
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-"}}
     made = api.send("POST", "/api/v1/namespaces", body=body)

@@ -25,8 +25,8 @@ import processes
 PROGRAM = Path(places.HERE) / "controlplane.py"
 LISTENS = re.compile(r"--(?:listen-client-urls=http://[^,]*:|listen-peer-urls=http://[^,]*:|secure-port=)(\d+)")
 PATIENCE = 200.0
-"""Seconds until a component that was started again must be there: after an outage of minutes, an API server waits for up
-to two minutes and a half between two attempts to reach etcd."""
+"""Maximum seconds until a restarted component is available. After an outage of minutes, an API server waits up to two
+and a half minutes between two attempts to reach etcd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,8 @@ class Launched:
     arguments: list[str]
     folder: str
     held_ports: list[socket.socket]
-    """Its ports, bound until it restarts: otherwise a control plane that starts meanwhile could take them, and the API
-    server would talk to the wrong etcd.
-    """
+    """Its ports, held until it restarts. Otherwise, another control plane could take them in the meantime, and the API
+    server would connect to the wrong etcd."""
 
 
 @dataclass(slots=True)
@@ -61,7 +60,8 @@ class OwnPlane:
         kill_and_wait(number)
         launched = self.stopped[component] = Launched(arguments, folder, [])
         for port in find_ports(arguments):
-            # A port that another process got in this moment cannot be held; the component says so when it starts.
+            # If another process has just taken the port, it cannot be held. The component then fails with an error when
+            # it starts.
             with contextlib.suppress(OSError):
                 launched.held_ports.append(hold(port))
 

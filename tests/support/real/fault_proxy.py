@@ -22,7 +22,7 @@ from support.change_signal import Pulse
 
 Line: TypeAlias = bytes
 Filter: TypeAlias = Callable[[Line], Line | None]
-"""Returns the line that the client gets instead, or None for no line."""
+"""Returns the line that the client receives instead, or None for no line."""
 
 PASSED_ON = frozenset({"accept", "content-type", "impersonate-user"})
 TOO_MANY = 429
@@ -35,9 +35,9 @@ class Refusal:
 
     code: int
     where: str
-    """Part of the path and query of the requests that it is for."""
+    """Part of the path and query of the affected requests."""
     times: int | None
-    """How many requests; None: all, until it is lifted."""
+    """Number of affected requests; None for all until the fault is removed."""
     retry_after: int | None = None
     given: int = 0
 
@@ -79,20 +79,20 @@ class FaultProxy:
     targets: list[str] = field(default_factory=list)
     """Path and query of every request, in order."""
     moments: list[float] = field(default_factory=list)
-    """When each of them came, by the loop's clock."""
+    """The loop's time of each request."""
     streams: list[LiveStream] = field(default_factory=list)
-    """The watches that are going on."""
+    """The open watches."""
     refusals: list[Refusal] = field(default_factory=list)
     filter: Filter | None = None
     """Applied to every line of every watch, and to the bodies of lists."""
     flow: asyncio.Event = field(default_factory=asyncio.Event)
-    """While it is not set, watches are open and silent."""
+    """While it is not set, watches stay open but send nothing."""
     delay: float = 0.0
     """Seconds by which every response is delayed."""
     losses: int = 0
-    """How many of the next writes take effect while their answers are lost."""
+    """Number of the next writes that take effect but whose responses are lost."""
     losses_where: str = ""
-    """Part of the path and query of the writes that this is about."""
+    """Part of the path and query of these writes."""
 
     def refuse(
         self, code: int, *, where: str = "", times: int | None = None, retry_after: int | None = None
@@ -123,7 +123,7 @@ class FaultProxy:
                 refusal.given += 1
                 return make_refusal(refusal)
         headers = {name: value for name, value in request.headers.items() if name.lower() in PASSED_ON}
-        # Responses pass unchanged, without the compression header: the API server compresses large ones.
+        # Pass responses unchanged and omit the compression header, because the API server compresses large responses.
         headers["Accept-Encoding"] = "identity"
         if self.credentials.authorization is not None:
             headers["Authorization"] = self.credentials.authorization
@@ -156,7 +156,7 @@ class FaultProxy:
         self.streams.append(stream)
         self.pulse.beat()
         try:
-            # A client that disconnects is fine, and so is a cut connection.
+            # Ignore clients that disconnect and connections that are cut.
             with contextlib.suppress(ConnectionError, aiohttp.ClientError):
                 await self._pass_lines(answer, stream)
         finally:

@@ -33,11 +33,11 @@ from support.stories.world import Address
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 PATIENCE = 200.0
-"""Seconds for anything that must come about, on a machine that is busy with other tests. An API server that was without
-etcd for minutes may take most of that until all its storages are connected again."""
+"""Maximum seconds for anything to happen on a machine that is busy with other tests. After minutes without etcd, an API
+server may take most of that to reconnect all its storages."""
 POLL = 0.1
 CHAINS = 5
-"""Resources in a layer: each requires the one above it."""
+"""Resources in a layer. Each requires the resource above it."""
 
 
 @dataclass(eq=False)
@@ -49,7 +49,7 @@ class Site:
     proxy: FaultProxy
     operator: OperatorProcess
     made: dict[str, set[str]] = field(default_factory=dict)
-    """By resource the UIDs of the objects that stood for it."""
+    """The UIDs of all objects of each resource."""
     _rounds: itertools.count[int] = field(default_factory=lambda: itertools.count(2))
 
     @property
@@ -197,7 +197,7 @@ async def run_site(
         operator = OperatorProcess(
             kubeconfig=kubeconfig,
             namespace=user.namespace if serves is None else serves,
-            # One that serves all namespaces closes its own.
+            # An operator that serves all namespaces does not serve Stacks in its own one.
             operator_namespace=user.namespace if serves is None else DEFAULT_OPERATOR_NAMESPACE,
             log_file=folder / "operator.log",
             options=() if serves is None else (f"--tenancy={Mode.TRUSTED}",),

@@ -112,7 +112,7 @@ def reduce(schema: Schema, leading: set[str]) -> Schema:
         if isinstance(inner, dict) and leads(inner, leading):
             kept[word] = reduce(inner, leading)
         elif word == "items" and isinstance(inner, dict) and kept.get("x-kubernetes-list-type") == "map":
-            # The defaults of its keys.
+            # Keep the defaults of the keys.
             kept[word] = {"$ref": shapes.find_reference(inner)} if shapes.find_reference(inner) else {}
     return kept
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 PATIENCE_SECONDS = 60
-"""For each session's end, and the whole session of a server that hangs."""
+"""Maximum seconds for the end of a session, and for the whole session of a server that hangs."""
 CURSOR = "‸"
-"""Where the cursor is in a text of a test."""
+"""Marks the position of the cursor in the text of a test."""
 
 
 class LanguageClient:

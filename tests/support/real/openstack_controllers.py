@@ -97,7 +97,7 @@ class PlayedControllers:
             )
 
     async def _attempt(self, kind: Kind, name: str, raw: Object) -> None:
-        # Another change of the object comes by its watch.
+        # If the object was changed in the meantime, the watch delivers the change.
         with contextlib.suppress(errors.ApiStatusError):
             await self._reconcile(kind, name, raw)
 
@@ -109,7 +109,7 @@ class PlayedControllers:
                 rest = [each for each in finalizers if each != FINALIZER]
                 await self._user.merge(kind, name, {"metadata": {"finalizers": rest or None}})
             return
-        # Nothing is deleted with an import.
+        # An imported resource is not deleted.
         if FINALIZER not in finalizers and "resource" in raw["spec"]:
             await self._user.merge(kind, name, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
         wanted = self._make_status(kind.name, raw)

@@ -84,7 +84,7 @@ class Watcher:
     def __init__(self, user: RealUser) -> None:
         self._user = user
         self.made: dict[str, set[str]] = defaultdict(set)
-        """By name the UIDs."""
+        """UIDs by name."""
 
     async def watch(self) -> None:
         """For as long as this runs."""

@@ -28,13 +28,14 @@ from support.real.real_world import POLL, READY_TIMEOUT, TIMEOUT, Operator, Real
 from support.stories.world import Check
 
 LULL = 10.0
-"""Seconds without a write after which an awaited state cannot come: longer than probes and retries in stories."""
+"""Seconds without a write after which an expected state can no longer occur: longer than the intervals of probes and
+retries in stories."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
 """Requests that do not change any state the operator depends on."""
 KILLED = "killed"
 REPEATED_REQUEST = re.compile(r"Request attempt #?\d+ failed; (will retry|escalating)")
-"""The error that kopf logs, in any logger, for every response that is not 2xx, and for missing ones."""
+"""The error that kopf logs, in any logger, for every failed or missing response."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,9 +44,9 @@ class CountingProxy(FaultProxy):
 
     writes: int = 0
     fatal_write: int = 0
-    """The index of the write that triggers `kill`; 0: none."""
+    """The index of the write that triggers `kill`; 0 for none."""
     is_kill_after: bool = False
-    """Whether that write takes effect: its answer is lost then."""
+    """Whether that write takes effect and its response is lost."""
     kill: Callable[[], None] = lambda: None
     on_write: Callable[[], None] = lambda: None
 
@@ -74,14 +75,14 @@ class OperatorProcess:
     namespace: str
     process: asyncio.subprocess.Process | None = None
     log_file: Path | None = None
-    """Where it logs to as JSON, one object a line; None: nowhere."""
+    """The file for the JSON log, one object per line; None for no log."""
     max_backoff: str = "2s"
     operator_namespace: str = ""
-    """Where it keeps its own things; "" for the namespace that it serves."""
+    """The namespace of the operator's own objects; "" for the namespace that it serves."""
     options: tuple[str, ...] = ()
-    """Further flags."""
+    """Additional flags."""
     port: int = 0
-    """Where its pages are, since its start."""
+    """The port of its HTTP pages, set when it starts."""
 
     async def start(self) -> None:
         """Begin; returns when it says that it is ready, or is dead already."""
@@ -193,7 +194,7 @@ class ProcessWorld(RealWorld):
     """A real world whose operator is a process; killed by the proxy it is started again."""
 
     timeout = TIMEOUT + READY_TIMEOUT
-    """With the start of another process in the midst of it."""
+    """Includes the start of another process in between."""
 
     def __init__(self, user: RealUser, source: CredentialSource, proxy: CountingProxy, kubeconfig: Path) -> None:
         super().__init__(user, source)

@@ -27,7 +27,7 @@ from support.stories.world import Address
 
 POLL = 0.1
 PATIENCE = 90.0
-"""Seconds for anything that must come about, on a machine that is busy with other tests."""
+"""Maximum seconds for anything to happen on a machine that is busy with other tests."""
 SECRET = "east"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -65,7 +65,7 @@ class Region:
     here: RealUser
     there: RealUser
     other: Credentials
-    """Of the administrator there."""
+    """The administrator's credentials for the other cluster."""
     operator: OperatorProcess
 
     @property

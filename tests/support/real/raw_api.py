@@ -22,9 +22,9 @@ class Answer:
 
     code: int
     body: Any
-    """The parsed JSON, None where it is no JSON object."""
+    """The parsed JSON; None if the body is not a JSON object."""
     sent: int
-    """Bytes of the request's body."""
+    """Size of the request body in bytes."""
 
     @property
     def is_accepted(self) -> bool:

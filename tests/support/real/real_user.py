@@ -27,13 +27,13 @@ from support.stories.world import Address
 
 MANAGER = "kubectl-edit"
 RETRY = 0.2
-"""Seconds until a missing kind or a broken watch is tried again."""
+"""Seconds until a retry if a kind is missing or a watch is broken."""
 PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"), probe_controller.kind_of("Newcomer"))
 KINDS = (*PROBES, volume_driver.VOLUME_SNAPSHOT, *(served.kind for served in fake_kinds.BUILT_IN))
-"""Every kind that stories speak of."""
+"""All kinds that stories use."""
 
 INSTALLED: dict[str, tuple[str, int] | None] = {}
-"""By hash of the definition: the version of the CustomResourceDefinition that an apply by this process led to."""
+"""By hash of the definition: the version of the CustomResourceDefinition after this process applied it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class RealUser:
         try:
             page = await self.connection.request("GET", path, query=query)
         except errors.ApiStatusError as refused:
-            # 429: the kind came this very moment.
+            # 429: the kind was added just now.
             if refused.code not in {404, 429}:
                 raise
             return []

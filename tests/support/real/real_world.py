@@ -31,18 +31,18 @@ from support.stories import probe_controller
 from support.stories.world import Check, find_nothing
 
 POLL = 0.05
-"""Seconds between checks of states that may soon pass."""
+"""Seconds between checks for states that may be brief."""
 UNHURRIED_POLL = 0.3
-"""Seconds between checks of states that last."""
+"""Seconds between checks for states that last."""
 QUIET = 1.6
-"""Seconds without a change after which the world is at rest: longer than status writes are delayed."""
+"""Seconds without a change after which the world is at rest; longer than the delay of status writes."""
 TIMEOUT = 60.0
-"""Seconds for anything that a story waits for, on a machine that is busy with other tests."""
+"""Maximum seconds for anything that a story waits for, on a machine that is busy with other tests."""
 LONGEST_PAUSE = 1.0
 """Upper limit of waits, because real time cannot be skipped."""
 MAX_BACKOFF = datetime.timedelta(seconds=2)
 READY_TIMEOUT = 120.0
-"""Seconds from the start of an operator until it converges: two of them where the machine is free."""
+"""Maximum seconds from the start of an operator until it converges; about two on an idle machine."""
 
 
 class Operator(Protocol):
@@ -107,7 +107,7 @@ class RealWorld:
 
     has_virtual_time = False
     timeout = TIMEOUT
-    """Seconds for anything that a story waits for."""
+    """Maximum seconds for anything that a story waits for."""
 
     def __init__(self, user: RealUser, source: CredentialSource) -> None:
         self.namespace = user.namespace

@@ -20,7 +20,7 @@ ROLE_BINDING = kind(sample_manifests.RBAC, "v1", "RoleBinding")
 FOREIGN_UID = "11111111-1111-1111-1111-111111111111"
 POD = {"containers": [{"name": "a", "image": "a"}]}
 MANY = range(2000)
-"""Attempts before a test stops waiting for the server."""
+"""Maximum number of attempts until the server behaves as expected."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def missing_object(site: Site) -> tuple[Kind, Answer]:
 
 def full_quota(site: Site) -> tuple[Kind, Answer]:
     quota = site.put(QUOTA, site.manifest(QUOTA, spec={"hard": {"count/secrets": "0"}}))
-    # The quota counts once its controller has looked at it.
+    # The quota takes effect after its controller has processed it.
     assert any("hard" in site.api.get(quota, kind=QUOTA).body.get("status", {}) for _ in MANY)
     return SECRET, site.api.apply(site.manifest(SECRET), kind=SECRET)
 

@@ -16,7 +16,7 @@ from support import repository
 
 CONTROL_PLANE = repository.TESTS / "control_plane"
 MODULE = CONTROL_PLANE / "snapshots"
-"""`go.mod` pins the version, `go.sum` the content."""
+"""Folder of the Go module: `go.mod` pins the version, and `go.sum` the content."""
 FIND_GO = "import toolchain; print(toolchain.find_or_fetch((1, 26, 0)))"
 
 

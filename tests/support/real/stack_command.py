@@ -17,7 +17,7 @@ PYPROJECT = repository.ROOT / "pyproject.toml"
 SCRIPT = "kubectl-stack"
 LIMIT_SECONDS = 120
 PATIENCE_SECONDS = 30
-"""For its first response, and for its exit: ten times the longest time seen on a busy machine."""
+"""Maximum seconds for the first response and for the exit: ten times the longest time seen on a busy machine."""
 
 
 def find_program(script: str = SCRIPT) -> list[str]:

@@ -15,13 +15,13 @@ from support import repository
 
 FOLDER: Final = repository.TESTS / "recordings"
 NAMESPACE: Final = "recorded"
-"""Signatures contain the namespace, so it is the same wherever a recording is used."""
+"""The namespace of all recordings. Signatures contain it, so it must be the same wherever a recording is used."""
 KEY: Final = "hearth-hash-key"
 NOT_STORED: Final = ("resourceVersion", "selfLink")
 
 
 WRITTEN: Final = FOLDER / "written"
-"""Recordings that a later version changes once."""
+"""Recordings whose objects a later version writes once."""
 
 WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
     "Secret with `stringData`": ("change secret/texts-login", "apply secret/texts-login"),
@@ -35,11 +35,11 @@ WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
     "Job, or other work that runs once": (),
     "any other object": (),
 }
-"""By row of the table in docs/upgrading.md the writes of objects, in order."""
+"""The expected writes in order, by row of the table in docs/upgrading.md."""
 WRITES: Final = frozenset({"apply", "change", "create", "delete", "release", "mark", "revision"})
-"""Of objects; statuses are compared."""
+"""Verbs that write objects; statuses are compared separately."""
 TOLD_IN: Final = frozenset({"texts", "computed", "retried", "retried-inner"})
-"""The Stacks whose status reports it."""
+"""The Stacks whose status reports these writes."""
 
 
 def list_versions(folder: Path = FOLDER) -> Sequence[Path]:

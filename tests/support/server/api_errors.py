@@ -49,7 +49,7 @@ RULES_NOT_RUN = cause(
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation",
 )
-"""The addition to type errors if the kind also has rules in CEL."""
+"""Added to type errors if the kind also has CEL rules."""
 
 
 def unknown_kind() -> errors.ApiStatusError:

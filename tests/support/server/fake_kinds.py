@@ -21,9 +21,9 @@ from support.server import api_errors
 from support.server.field_sets import Shape
 
 Completion: TypeAlias = Callable[[Mapping[str, Any] | None, dict[str, Any]], dict[str, Any]]
-"""Turns the old object (None: it is new) and a writer's object into the stored object."""
+"""Turns the old object (None for a new one) and a writer's object into the stored object."""
 Guard: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], list[api_errors.Cause]]
-"""Mistakes of a change from the old object to the new one."""
+"""Returns the errors of a change from the old object to the new one."""
 
 META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -66,13 +66,14 @@ class ServedKind:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Defaults of new objects, for example a status."""
     fills: Mapping[str, Any] = field(default_factory=dict)
-    """Defaults for its spec."""
+    """Defaults for the spec."""
     complete: Completion = keep
     """Fields copied from the old object or derived from other fields."""
     has_rules: bool = False
-    """Whether its schema has rules in CEL."""
+    """Whether the schema has CEL rules."""
     is_tracked: bool = True
-    """Whether field ownership is tracked; no test reads it for our own kinds, which get nearly all writes."""
+    """Whether field ownership is tracked. It is off for Hearth's own kinds, which get nearly all writes, because no
+    test reads it."""
 
 
 @dataclass(slots=True)
@@ -144,7 +145,7 @@ SET_CHANGES = frozenset(
         "persistentVolumeClaimRetentionPolicy",
     }
 )
-"""Mutable fields in the spec of a StatefulSet."""
+"""Fields that can be changed in the spec of a StatefulSet."""
 
 
 def immutable_field(*path: str) -> Guard:
@@ -283,7 +284,7 @@ RESOURCE_GROUP = hearth_kind(
     free=(("spec", "template"), ("spec", "parameters"), ("spec", "environment")),
 )
 STACK_KINDS: Mapping[str, Kind] = {served.kind.name: served.kind for served in (STACK, RESOURCE_GROUP)}
-"""By name the kinds whose objects own children."""
+"""The kinds whose objects own children, by name."""
 HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
 STACK_SNAPSHOT = hearth_kind("StackSnapshot", "stacksnapshots")
 STACK_DEFINITION = hearth_kind("StackDefinition", "stackdefinitions", namespaced=False)
@@ -291,7 +292,7 @@ STACK_TEMPLATE = hearth_kind("StackTemplate", "stacktemplates", namespaced=False
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
 SECRET = built_in("", "Secret", "secrets", immutable_when_said, has_status=False)
 SOURCES: Mapping[str, Kind] = {served.kind.name: served.kind for served in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
-"""By name the kinds that definitions are read from."""
+"""The kinds that definitions are read from, by name."""
 NAMESPACE = built_in("", "Namespace", "namespaces", namespaced=False)
 CONTROLLER_REVISION = replace(
     built_in("apps", "ControllerRevision", "controllerrevisions", has_status=False, free=(("data",),)),
@@ -348,7 +349,7 @@ BUILT_IN = (
 
 
 DEFINED_GROUP = "platform.example"
-"""The API group of the kinds that StackDefinitions of tests make."""
+"""The API group of the kinds that StackDefinitions create in tests."""
 
 
 def owns_children(kind: Kind) -> bool:

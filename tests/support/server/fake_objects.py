@@ -35,11 +35,11 @@ class Misfit:
 
     path: str
     is_unknown: bool = False
-    """A field that the schema does not have."""
+    """Whether the schema does not have the field."""
     is_mistyped: bool = False
     cause: api_errors.Cause
     in_patch: str
-    """How an apply words it."""
+    """The message of the error for an apply."""
 
 
 def copy(raw: Any) -> Any:
@@ -105,7 +105,7 @@ def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, An
         raise api_errors.stale(kind, name)
     if uid not in (None, live["metadata"]["uid"]):
         cause = api_errors.cause("metadata.uid", f'Invalid value: "{uid}": field is immutable')
-        # Twice, as real servers do.
+        # Report the error twice, as real servers do.
         raise api_errors.invalid(kind, name, [cause, cause])
 
 

@@ -23,7 +23,7 @@ Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 SPREAD = 0x9E3779B1
-"""Odd, so that all numbers give different results."""
+"""An odd factor, so that all numbers give different results."""
 
 
 class FakeServer:
@@ -36,9 +36,9 @@ class FakeServer:
         self._uids = first_uid
         self._objects: dict[tuple[str, str], dict[Key, Object]] = {}
         self._owned: dict[str, dict[tuple[Kind, Key], None]] = {}
+        """By UID: the objects that this object owns, or owned when they were created."""
         self.is_collector_refused = False
         """Whether the garbage collector cannot change the dependents of an object that is deleted without them."""
-        """By UID, the objects that have that object as an owner, or had when they were created."""
         self.kinds = fake_kinds.KindTable()
         self.watchers: list[Watcher] = []
         for served in fake_kinds.BUILT_IN:
@@ -452,7 +452,7 @@ class FakeServer:
     def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         for watcher in list(self.watchers):
             watcher(kind, before, after)
-        # After that, so that the status of a new quota is no event before its creation.
+        # Count afterward, so that the status of a new quota causes no event before its creation.
         raw = after or before or {}
         if before is None or after is None or kind == fake_kinds.RESOURCE_QUOTA.kind:
             self._count(raw["metadata"].get("namespace", ""))

@@ -36,7 +36,7 @@ LIST_KEYS: Mapping[tuple[str, str], tuple[str, ...]] = {
 SETS = frozenset({"finalizers"})
 ATOMIC_MAPS = frozenset({("", "nodeSelector"), ("", "labelSelector"), ("", "selector")})
 DEFAULTS = {"protocol": "TCP"}
-"""Keys that an item may leave out."""
+"""Defaults of keys that an item may omit."""
 UNOWNED_METADATA = frozenset(
     {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"}
     | {"deletionTimestamp", "deletionGracePeriodSeconds", "generateName", "selfLink"}
@@ -51,10 +51,10 @@ class Shape:
 
     kind: str
     is_custom: bool = False
-    """Custom kinds keep every list atomic, except the lists in the metadata."""
+    """Whether the kind is custom. Its lists are atomic, except the lists in the metadata."""
     free: tuple[tuple[str, ...], ...] = ()
-    """Paths under which fields are free-form (`x-kubernetes-preserve-unknown-fields`): their lists are atomic and their
-    maps carry an entry of their own."""
+    """Paths of free-form fields (`x-kubernetes-preserve-unknown-fields`). Lists below them are atomic, and maps have an
+    entry of their own."""
     has_status: bool = True
 
 

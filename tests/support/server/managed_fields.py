@@ -148,7 +148,7 @@ def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, 
     others = yield_fields(base, merged, others, shape, force=force)
     merged = prune(merged, last - stated, [mine, *others], shape)
     leaves = field_sets.flatten(merged, shape)
-    # A map that another manager stated empty stays its own while it has keys of others.
+    # A map that another manager applied empty stays owned by it while other managers own keys of the map.
     still = frozenset(path[:length] for path in leaves for length in range(1, len(path) + 1))
     others = [replace(entry, fields=narrow(entry, still)) for entry in others]
     return with_entries(merged, [mine, *others])
@@ -199,7 +199,7 @@ def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shap
     """The object without fields that we owned and no longer set, unless another client owns them too."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in entries))
     held = frozenset(path[:length] for path in owned for length in range(1, len(path) + 1))
-    # A map without any owner is removed, together with the defaults in it.
+    # Remove a map without an owner, together with the defaults in it.
     dropped = frozenset(path[:length] for path in dropped for length in range(1, len(path) + 1))
     gone = dropped - held
     for path in sorted(gone, key=len, reverse=True):

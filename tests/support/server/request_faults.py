@@ -49,11 +49,11 @@ class Request:
     namespace: str
     name: str
     user: str = ""
-    """Who sends it; "" for the operator."""
+    """The user that sends the request; "" for the operator."""
     resource: str = ""
     """The resource in the object's label, if known."""
     stack: str = ""
-    """The UID of the Stack that the object belongs to, where it is known."""
+    """The UID of the Stack that the object belongs to, if known."""
 
     def __str__(self) -> str:
         return f"{self.verb} {self.kind.name.lower()}/{self.name}"
@@ -84,7 +84,7 @@ REFUSALS: Mapping[str, Refusal] = {
         request.kind, request.name, [api_errors.cause("spec.value", "Invalid value: must be even")]
     ),
 }
-"""By the word that stories use, how a request can fail."""
+"""The ways in which a request can fail, by the word that stories use."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Trouble:
     resource: str | None = None
     kind: str | None = None
     times: int | None = None
-    """How often; None: until it is called off."""
+    """Number of failures; None for all until the fault is removed."""
 
     def meets(self, request: Request) -> bool:
         """Whether this request is to fail."""
@@ -110,7 +110,7 @@ class Interruption:
     """A fault at one write."""
 
     write: int
-    """The first write of a story is number 1."""
+    """The number of the write in the story, starting at 1."""
     how: str
     """`kill-before`, `kill-after`, or a word of `REFUSALS`."""
 
@@ -121,31 +121,32 @@ class Traffic:
 
     requests: list[Request] = field(default_factory=list)
     namespaces: frozenset[str] | None = None
-    """Requests about objects of others are in `requests_apart` instead, and no listener is notified of them; None: of none."""
+    """The namespaces to observe; None for all. Requests for objects in others are recorded in `requests_apart`, and no
+    listener is notified of them."""
     requests_apart: list[Request] = field(default_factory=list)
     writes: int = 0
     refused: set[int] = field(default_factory=set)
-    """Numbers of the writes that came to nothing; the first is 1."""
+    """Numbers of the writes that had no effect; the first write has number 1."""
     settled: int = 0
-    """Writes of children, finalizers and revisions that were accepted."""
+    """Number of accepted writes of children, finalizers and revisions."""
     events: list[tuple[str, str, str, str]] = field(default_factory=list)
-    """Of every Event posted: the Stack's name, type, reason and message."""
+    """All posted Events: the Stack's name, type, reason and message."""
     acting: Request | None = None
-    """The request that is taking effect at this very moment."""
+    """The request that is taking effect now."""
     is_answer_lost: bool = False
-    """Whether its answer is lost."""
+    """Whether the response to that request is lost."""
     troubles: list[Trouble] = field(default_factory=list)
     interruption: Interruption | None = None
     kill: Callable[[], None] = lambda: None
     """Ends the running engine."""
     denied: set[tuple[str, str]] = field(default_factory=set)
-    """Verb and kind (`patch`, `ConfigMap`) that the engine's account may not."""
+    """Verbs and kinds (`patch`, `ConfigMap`) that the engine's account is not allowed."""
     unanswered: set[str] = field(default_factory=set)
     """Kinds whose future lists never arrive."""
     failing: set[str] = field(default_factory=set)
-    """Those among them whose lists fail, so that the engine knows of it."""
+    """Those of the unanswered kinds whose lists fail visibly."""
     listeners: list[Callable[[Request], None]] = field(default_factory=list)
-    """Notified of every request as it arrives, regardless of the result."""
+    """Called with every request as it arrives, no matter whether it succeeds."""
 
     def record(self, request: Request) -> str | None:
         """Count a request; return the planned fault, in a word of `Interruption.how`, or None."""

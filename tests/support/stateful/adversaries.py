@@ -21,7 +21,7 @@ from support.server.request_faults import Request
 from support.stories.world import Address, User
 
 BETWEEN_ACTS = 0.1
-"""Seconds."""
+"""Seconds between two actions."""
 MANAGER = "adversary"
 FINALIZER = "adversary.example.com/hold"
 OWN_KINDS = frozenset({"Stack", "ResourceGroup", "ControllerRevision", "Event", "Namespace"})
@@ -35,9 +35,9 @@ class Victim:
     user: User
     raw: Object
     tick: int
-    """Counts the acts."""
+    """Number of the action."""
     key: str = "value"
-    """Of the data of a ConfigMap that its template sets."""
+    """The key in the data of a ConfigMap that the template sets."""
 
     @property
     def is_config(self) -> bool:

@@ -10,9 +10,10 @@ from support.server.request_faults import Request
 from support.stateful import adversaries
 
 FOLLOWED_SECONDS = 30.0
-"""Seconds for one write at most, where values change for ever: one in sixty seconds, and the free ones that it earns."""
+"""Minimum seconds per write on average, if values change forever: one write in sixty seconds, plus the free writes that
+it earns."""
 PER_WRITE = 7
-"""Requests for one write at most: itself, two dry runs, and reads for its reason, its obstacle and its message."""
+"""Maximum requests per write: the write, two dry runs, and reads for its reason, its obstacle and its message."""
 WRITES = frozenset({"apply", "delete", "release"})
 
 

@@ -77,7 +77,7 @@ class FakeAdversary:
                 await self._world.user.patch(Address.of(raw), {"metadata": {"finalizers": kept or None}})
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        # In a context of its own: it outlives the operator at whose request it begins.
+        # Use a separate context, because it outlives the operator whose request starts it.
         task = asyncio.get_running_loop().create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -97,10 +97,10 @@ REFUSALS = tuple(
     )
 )
 HIDING = "hide"
-"""It accepts each write, and never shows it."""
+"""The server accepts each write but never shows it."""
 REFUSING = "refuse"
 REPEATING = "repeat"
-"""Each event comes again and again, and those before it as well."""
+"""The server repeats each event, and the events before it."""
 WAYS = (*LIES, HIDING, REFUSING, REPEATING)
 
 
@@ -110,7 +110,7 @@ class HostileServer:
 
     chance: random.Random
     stolen: tuple[str, ...] = ("none",)
-    """UIDs of others' Stacks."""
+    """UIDs of Stacks of other tenants."""
     ways: tuple[str, ...] = ()
     numbers: Iterator[int] = field(default_factory=itertools.count)
     _seen: list[Change] = field(default_factory=list)

@@ -14,7 +14,7 @@ from support.server import fake_kinds
 
 STACK_VERSION = fake_kinds.STACK.kind.api_version
 WIDE = 60
-"""Resources, parameters or entries where many are meant: more would show the same, slowly."""
+"""Number of resources, parameters or entries in tests with many of them. More would show the same, but slower."""
 
 
 def config(*, name: Any = None, namespace: Any = None, data: Any = None, **more: Any) -> Object:
@@ -97,4 +97,4 @@ SPECS: Mapping[str, Object] = {
     "rollback": {**spec_of({"r": config()}), "rollback": {"onFailure": True, "toRevision": 77}},
     "quiet": spec_of({"r": config(), "s": config(data={"a": "${r.metadata.name}"})}),
 }
-"""Nonsense, bombs, and one Stack that is as it should be, whose objects and status are tampered with."""
+"""Invalid specs, resource bombs, and one valid Stack whose objects and status are tampered with."""

@@ -27,10 +27,10 @@ FINALIZER = "hostile.example.com/stays"
 STACK, REVISION, CONFIG_MAP = fake_kinds.STACK.kind, fake_kinds.CONTROLLER_REVISION.kind, fake_kinds.CONFIG_MAP.kind
 MARK = fake_kinds.HEALTH_MARK.kind
 MOST = 4
-"""Stacks at a time."""
+"""Maximum number of Stacks at a time."""
 
 NINES = "9" * 4301
-"""One digit more than Python makes a number of."""
+"""One digit more than Python converts to a number."""
 TEXTS = (
     "",
     "{",
@@ -47,7 +47,7 @@ TEXTS = (
     '{"theirs":{"spec":1}}',
     "\u202e",
 )
-"""Values that none of our annotations has."""
+"""Values that none of Hearth's annotations have."""
 ANNOTATIONS = (
     names.ANNOTATION_IDENTITY,
     names.ANNOTATION_INCARNATION,
@@ -95,9 +95,9 @@ class Deed:
 class Mallory:
     server: FakeServer
     uids: set[str] = field(default_factory=set)
-    """Of all Stacks that it ever had."""
+    """UIDs of all Stacks that the tenant has had."""
     stored: set[tuple[object, ...]] = field(default_factory=set)
-    """The metadata of each revision that the operator stored for them."""
+    """The metadata of each revision that the operator stored for these Stacks."""
     is_acting: bool = False
     made: int = 0
 

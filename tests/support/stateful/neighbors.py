@@ -31,11 +31,11 @@ PLACES = 4
 SERVICE = 0.01
 """Seconds of work per request on the fake server."""
 BETWEEN = 0.4
-"""Seconds between two edits, on average."""
+"""Average seconds between two edits."""
 ACTS = 3
-"""Hostile acts to an ordinary edit, on average."""
+"""Average number of hostile acts per ordinary edit."""
 PATIENCE = 120.0
-"""Seconds until the last edit must be Ready."""
+"""Maximum seconds until the last edit must be Ready."""
 
 
 @dataclass(slots=True)
@@ -45,9 +45,9 @@ class Stopwatch:
     begun: dict[tuple[str, int], float] = field(default_factory=dict)
     took: list[float] = field(default_factory=list)
     asked: dict[tuple[str, str], float] = field(default_factory=dict)
-    """By Stack and value when it was asked for."""
+    """The time of the edit, by Stack and value."""
     applied: list[float] = field(default_factory=list)
-    """The duration until the last object had the value."""
+    """The durations until the last object had the value."""
 
     def on_change(self, kind: Kind, _before: Object | None, after: Object | None) -> None:
         """The server's watcher."""

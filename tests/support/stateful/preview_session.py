@@ -21,7 +21,7 @@ from support.stories.stack_manifests import STACK
 
 HOOKS = ("PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete")
 KNOWN_EDITS = tuple(what for what in random_templates.EDITS if what not in ("fails", "heal"))
-"""Edits without failing probes, which only the run can know."""
+"""Edits without failing probes, because previews cannot predict those."""
 SMALL = strategies.integers(0, 7)
 edits = strategies.builds(Edit, what=strategies.sampled_from(KNOWN_EDITS), at=SMALL, other=SMALL, number=SMALL)
 rules = strategies.lists(
@@ -43,7 +43,7 @@ denials = strategies.lists(
     max_size=1,
 )
 planned = strategies.tuples(strategies.lists(edits, min_size=1, max_size=3), rules, denials)
-"""An edit of the template, with the breakpoints and restrictions of that time."""
+"""An edit of the template, with the breakpoints and restrictions at that time."""
 
 
 def make_environment(stops: Sequence[dict[str, str]], denied: Sequence[dict[str, str]]) -> Object:

@@ -20,7 +20,7 @@ from support.stories import probe_controller
 NAMES = tuple("abcdefgh")
 CLAIM = "PersistentVolumeClaim"
 OBJECTS = frozenset({"probe", "config", "claim"})
-"""The kinds without members, whose names may be stated."""
+"""Kinds without members, whose objects may have explicit names."""
 CALLED = ("one", "two", "one-x", "two-y")
 
 
@@ -42,22 +42,23 @@ class Draft:
     after: tuple[str, ...] = ()
     """Its `dependsOn`."""
     locked: int = 0
-    """A value that cannot be changed in place; 0: none."""
+    """A value that cannot be changed in place; 0 for none."""
     ready_after: int = 0
     delete_after: int = 0
     fails: bool = False
     policy: str = ""
-    """Its `updatePolicy.replace`; "": as usual."""
+    """Its `updatePolicy.replace`; "" for the default."""
     keys: tuple[str, ...] | None = None
-    """Of the members of a collection; None: it is one object."""
+    """Collections only: the keys of the members; None for a single object."""
     batch: int = 0
-    """How many members change at once; 0: all."""
+    """Number of members that change at once; 0 for all."""
     size: int = 2
-    """Of a group."""
+    """Groups only: the size."""
     called: str = ""
-    """The name that its object has, with any name of the resource; of a collection the beginning of all names."""
+    """The explicit name of its object, independent of the resource's name. For a collection, the prefix of all names.
+    """
     is_turned: bool = False
-    """Whether the members of such a collection have other keys with the same names."""
+    """Whether the members of a collection with explicit names have other keys with the same names."""
 
     def list_names(self) -> set[tuple[str, str]]:
         """The kinds and names that it states."""
@@ -144,7 +145,7 @@ def make_resource(name: str, drafts: Drafts) -> Object:
         made["dependsOn"] = list(draft.after)
     policy: Object = {"replace": draft.policy} if draft.policy else {}
     if draft.kind in ("nested", "remote"):
-        # A Stack stays in its cluster.
+        # A Stack cannot move to another cluster.
         policy = {"replace": draft.policy or "CreateFirst", "replaceOn": ["spec.kubeConfig"]}
     if draft.keys is not None:
         made |= {"forEach": f"params.{name}Keys", "key": "item.key" if draft.list_names() else "item"}
@@ -232,7 +233,7 @@ VALUES = {
     "nested": "status.outputs.v",
     "remote": "status.outputs.v",
 }
-"""The values that others use of a resource of that kind."""
+"""The value that other resources use, by kind of the resource."""
 
 
 # ------------------------------------------------------------ edits
@@ -371,7 +372,7 @@ TREE_EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] =
     "size": _set("size", lambda number: number % 5),
     "level": _set("kind", lambda number: ("group", "nested", "remote")[number % 3]),
 }
-"""Those that make collections, groups and nested stacks."""
+"""Edits that make collections, groups and nested Stacks."""
 NAME_EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] = {
     "called": _set("called", lambda number: ("", *CALLED)[number % 5]),
     "exchange": _exchange,

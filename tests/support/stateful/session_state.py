@@ -21,14 +21,14 @@ class Since:
     """Everything else that can cause a write."""
     faults: int = 0
     is_clean: bool = False
-    """Whether that rest was a complete one."""
+    """Whether the world was completely at rest."""
     requests: int = 0
-    """How many there had been."""
+    """Number of requests until then."""
     events: int = 0
-    """How many Events there had been."""
+    """Number of Events until then."""
     is_retried: bool = False
     is_harassed: bool = False
-    """Whether an adversary undid writes, so that anything may have failed."""
+    """Whether an adversary undid writes, so that any action may have failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,11 @@ class Harassed:
     adversary: FakeAdversary
     deed: str
     begun: float
-    """Virtual seconds."""
+    """Start time in virtual seconds."""
     requests: int
-    """How many there had been."""
+    """Number of requests at the start."""
     changes: int
-    """How much there had been that begins the count of writes again."""
+    """Number of changes until then that restart the count of writes."""
 
 
 @dataclass(slots=True)

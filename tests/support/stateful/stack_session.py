@@ -34,20 +34,20 @@ from support.stories.world import Address
 Result = TypeVar("Result")
 
 PATIENCE = 900.0
-"""Virtual seconds until everything must be well: three times the longest backoff."""
+"""Maximum virtual seconds until everything must be healthy: three times the longest backoff."""
 LONG = 700.0
-"""Virtual seconds in which any repeated action would show: twice the longest backoff."""
+"""Virtual seconds in which any repeated action would occur: twice the longest backoff."""
 MOST_FAULTS = 3
-"""Refusals between two rests: with more of them a resource might use up its attempts."""
+"""Maximum refusals between two rests. With more, a resource might use up its attempts."""
 
 ALTERED = {"Probe": ("spec", "other"), "ConfigMap": ("data", "v")}
-"""By kind the field that a user changes of an object."""
+"""The field of an object that a user changes, by kind."""
 HARMS_CLAIMS = frozenset({"delete", "strip", "relabel", "hold", "collect", "mutate", "deny", "late"})
 """Adversaries' actions on objects with unknown fields."""
 GRANTED = 3
-"""How much more may be sent where a right is granted and denied all the time: each grant is worth a try."""
+"""Factor for the allowed requests if a right is repeatedly granted and denied, because each grant justifies a retry."""
 MOST_MINDS = 200
-"""Maximum number of possible states in the model; with more of them it would know too little and be slow."""
+"""Maximum number of possible states in the model. With more, it would be slow and prove too little."""
 
 
 class Disagreement(AssertionError):
@@ -72,12 +72,12 @@ class Session:
         self.minds: set[Mind] = {Mind()}
         self.since = Since()
         self.is_restarted = False
-        """Whether the operator died since the Stack was complete last."""
+        """Whether the operator crashed since the Stack was last complete."""
         self.uid = ""
         self.mallory: Mallory | None = None
         self.harassed: Harassed | None = None
         self.is_stripped = False
-        """Whether an adversary took annotations away."""
+        """Whether an adversary removed annotations."""
         self.run(self._begin(delay, is_attacked=is_attacked))
 
     async def _begin(self, delay: float | None, *, is_attacked: bool) -> None:
@@ -164,7 +164,7 @@ class Session:
         if len(self.minds) > MOST_MINDS:
             self.rest()
             if self.find_stack() is None:
-                # Its deletion ended meanwhile.
+                # Its deletion has completed in the meantime.
                 return
         self.since.edits += 1
         spec = self.ordered.make_spec()
@@ -432,7 +432,7 @@ class Session:
         self.run(asyncio.sleep(LONG))
         later = self.world.traffic.requests[sent:]
         if self.is_deleting:
-            # A blocked deletion checks now and then whether its whole namespace is being deleted.
+            # During a blocked deletion, the operator checks at intervals whether the whole namespace is being deleted.
             later = [each for each in later if (each.verb, each.kind) != ("get", fake_kinds.NAMESPACE.kind)]
         if later:
             self.fail([f"at rest, and these were sent: {[str(each) for each in later[:10]]}"])

@@ -22,11 +22,11 @@ class Order:
 
     stated: int
     beside: str
-    """The definition in the spec at that time."""
+    """The definition in the spec when the order was given."""
     means: str | None
-    """The definition gone back to; None: there was none, so that the order was refused."""
+    """The definition rolled back to; None if it did not exist, so that the order was rejected."""
     is_ended: bool = False
-    """Whether a retry asked for the definition in the spec again, once the order was carried out."""
+    """Whether a retry requested the definition in the spec again after the rollback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Asked:
     to_revision: int | None = None
     on_failure: bool = False
     is_mistaken: bool = False
-    """Whether the definition cannot be accepted."""
+    """Whether the definition is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +45,16 @@ class Mind:
     """The definition that a Stack follows."""
 
     cause: str = ""
-    """"": nothing was accepted so far."""
+    """The cause of the target; "" before anything was accepted."""
     wants: str = NOTHING
     is_reached: bool = False
     last: str | None = None
-    """The definition that was reached last."""
+    """The last definition that was reached."""
     previous: str | None = None
     """The completed definition before that one."""
     order: Order | None = None
     given_up: str = ""
-    """The definition that had failed; only of an automatic rollback."""
+    """Automatic rollbacks only: the definition that failed."""
     is_refused: bool = False
     """Whether the spec is invalid."""
 
@@ -68,7 +68,7 @@ def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: 
             order = dataclasses.replace(order, is_ended=True)
         if order.beside == asked.definition and not order.is_ended:
             if order.means is None:
-                # Before anything was accepted there is nowhere to remember it.
+                # Before anything was accepted, there is no status to record it.
                 return dataclasses.replace(mind, is_refused=True, order=order if mind.cause else None)
             return follow(mind, ORDERED, order.means, order)
     if mind.cause == AUTOMATIC and mind.given_up == asked.definition and not is_retried:

@@ -19,7 +19,7 @@ from support.stories.world import Address
 
 SCALER = "keda"
 SNAPSHOTS = 4
-"""At a time."""
+"""Maximum number of snapshots at a time."""
 
 
 class TreeSession(Session):
@@ -28,9 +28,9 @@ class TreeSession(Session):
     def __init__(self, *, delay: float | None) -> None:
         """delay: as in the base class."""
         self.scaled: dict[str, int] = {}
-        """By UID the sizes of groups that an autoscaler wrote, as long as no template may have changed them since."""
+        """Sizes of groups that an autoscaler wrote, by UID, while no template can have changed them since."""
         self._sizes: dict[str, tuple[str, int]] = {}
-        """By name the kinds and sizes that the template states."""
+        """The kinds and sizes in the template, by name."""
         self._names = 0
         super().__init__(delay=delay)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BETWEEN_TAKINGS = 0.1
 REAL_CONTEST = 10.0
-"""Seconds; how long a contest lasts on a real server, where no test waits for the slow answers of a long one."""
+"""Seconds of a contest on a real server, where no test waits for the slow answers of a long contest."""
 Act: TypeAlias = "Callable[[Any, StackPlayed, Play], Awaitable[None]]"
 
 

@@ -19,9 +19,9 @@ from support.server.fake_server import FakeServer
 
 CONTROLLER = "kube-controller-manager"
 ENDS_AFTER = "test.hearth.dev/ends-after"
-"""The annotation that tells the nodes of the real control plane how long a Pod takes to stop."""
+"""The annotation that defines how long a Pod takes to stop on the nodes of the real control plane."""
 LONGEST_END = 5
-"""Seconds, in worlds where time is real."""
+"""Maximum seconds until a Pod stops, in worlds with real time."""
 DELAY = 1.0
 """Seconds until the number of Pods matches."""
 
@@ -131,7 +131,7 @@ class Controller:
             self._server.delete(POD, metadata["namespace"], pod["metadata"]["name"])
         is_recreated = (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
         if is_recreated and (former or any(template_of(pod) != make_key(deployment) for pod in ending)):
-            # The last of these Pods lets it continue.
+            # It continues after the last of these Pods.
             return
         for _ in range(len(current), wanted):
             self._create_pod(kind, deployment)
@@ -177,7 +177,7 @@ class Controller:
 
 
 TEMPLATE = "testing.hearth.dev/template"
-"""The template that a Pod's controller used."""
+"""The template that the Pod's controller used."""
 POD = fake_kinds.POD.kind
 
 

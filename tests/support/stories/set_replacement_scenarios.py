@@ -20,7 +20,7 @@ Scenario: TypeAlias = Callable[[Scene], Awaitable[None]]
 GROWING, FIXED = "growing", "fixed"
 """StorageClasses whose claims can be enlarged, and cannot."""
 HOLD = "testing.example.com/hold"
-"""A finalizer that holds a StatefulSet back."""
+"""A finalizer that blocks the deletion of a StatefulSet."""
 REPLICAS = 2
 
 
@@ -283,7 +283,7 @@ async def beside_an_earlier_one(scene: Scene) -> None:
         await scene.bind()
         found = await scene.find_children("StatefulSet")
         counts = [len(await scene.find_set_claims(each)) for each in found]
-        # Of two, the one that is ready is replaced.
+        # If there are two, the ready one is replaced.
         ready = [each.get("status", {}).get("readyReplicas") for each in found]
         is_there = counts == ready == [REPLICAS, REPLICAS]
         return [] if is_there else [f"there are {counts} claims, and {ready} Pods are ready"]
@@ -323,7 +323,7 @@ async def begin_held(scene: Scene) -> Object:
     await scene.world.kill_controller()
 
     async def look_at_pods() -> list[str]:
-        # Its controller removes the finalizer `orphan` once nothing is owned.
+        # The controller removes the finalizer `orphan` when the object owns nothing anymore.
         found = (await find_set(scene))["metadata"].get("finalizers") or []
         return [] if found == [HOLD] else [f"it has the finalizers {found}"]
 

@@ -17,7 +17,7 @@ from support.stories.volume_driver import ClaimBinder
 from support.stories.world import Address, World
 
 LABELS = {"app": "db"}
-"""Of the pods of a StatefulSet."""
+"""Labels of the Pods of a StatefulSet."""
 API = f"{names.GROUP}/{names.VERSION}"
 PATIENCE = 900.0
 """Virtual seconds; longer than the longest backoff."""
@@ -30,14 +30,14 @@ class Scene:
     world: World
     binder: ClaimBinder
     restarts: bool = False
-    """Whether the operator is restarted at every step of a scenario."""
+    """Whether the operator restarts at every step of a scenario."""
     spec: Object = field(default_factory=dict)
     stack: str = "shop"
     """The name of the Stack."""
     is_binding: bool = True
     """Whether the driver binds claims while a scenario waits for the Stack."""
     is_copying: bool = True
-    """Whether it completes the copies of data that a restore replaces."""
+    """Whether the driver completes the copies of data that a restore replaces."""
 
     # ------------------------------------------------------------ users
 

@@ -21,7 +21,7 @@ from support import repository
 from support.stories import deployment_controller, probe_controller
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""In C where it was built so: every process of a test run reads all stories."""
+"""The loader written in C, if PyYAML was built with it, because every process of a test run reads all stories."""
 FOLDER = repository.TESTS / "stories"
 STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
@@ -78,10 +78,10 @@ class Step:
     what: Any
     """The arguments of the action in the file."""
     stack: str
-    """The name of the Stack or ResourceGroup that it is about."""
+    """The name of the Stack or ResourceGroup in the step."""
     kind: str = names.STACK
     until: Mapping[str, Any] | None = None
-    """Continue as soon as this is true, even in the middle of an update; None: continue at rest."""
+    """Continue as soon as this is true, even during an update; None to continue at rest."""
     expect: Mapping[str, Any] = field(default_factory=dict)
     patience: float = 0.0
     """Extra seconds after the world is at rest, for the next retry."""
@@ -94,9 +94,9 @@ class Story:
     """The file's name."""
     steps: tuple[Step, ...]
     kinds: frozenset[str] = frozenset()
-    """The names of all kinds whose objects can come into it, and maybe others."""
+    """The names of all kinds whose objects may occur in the story, and possibly of others."""
     clusters: tuple[str, ...] = ()
-    """The other clusters: each has a Secret of its name with its kubeconfig."""
+    """The other clusters. Each has a Secret with the same name that contains its kubeconfig."""
     tenancy: Mode = Mode.ISOLATED
     """The tenancy of its operator."""
     needs: frozenset[str] = frozenset()

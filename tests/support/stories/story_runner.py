@@ -19,7 +19,7 @@ from support.stories.story import Step, Story
 from support.stories.world import Address, World
 
 DISTURBED_PATIENCE = 600.0
-"""Seconds; the longest backoff twice over."""
+"""Seconds; twice the longest backoff."""
 
 
 class StoryFailed(AssertionError):
@@ -33,17 +33,17 @@ class StackPlayed:
     name: str
     kind: str = names.STACK
     removed: set[int] = field(default_factory=set)
-    """Of a group: the indices that removal policies named before."""
+    """Groups only: the indices that removal policies named before."""
     spec: Object = field(default_factory=dict)
-    """As last applied, in the story's short form."""
+    """The last applied spec, in the story's short form."""
     revisions: dict[int, Object] = field(default_factory=dict)
-    """By number the specs that were accepted."""
+    """The accepted specs by revision number."""
     uid: str = ""
     uids: dict[str, str] = field(default_factory=dict)
-    """By resource the UID of its child after the last step."""
+    """The UID of the child after the last step, by resource."""
     phase: phases.Phase | None = None
     is_retried: bool = False
-    """Whether a retry was pending after the last step, which may have come at any moment since."""
+    """Whether a retry was pending after the last step. It may have happened at any time since."""
 
     def note(self, found: Object) -> None:
         """Remember the spec of a revision."""
@@ -75,9 +75,9 @@ class Play:
         self._is_late = False
         self.stacks = {name: StackPlayed(name=name, kind=kind) for name, kind in played.stacks.items()}
         self.others: list[Address] = []
-        """The objects that the story itself has created."""
+        """The objects that the story itself created."""
         self.definitions: list[Address] = []
-        """The StackDefinitions of its Stacks, if these are instances."""
+        """The StackDefinitions of its Stacks, if the Stacks are instances."""
 
     async def perform(self) -> None:
         """Play all steps, then delete every Stack; nothing may be left. Raises StoryFailed."""
@@ -106,13 +106,13 @@ class Play:
         async def look(wanted: Mapping[str, Any]) -> list[str]:
             return await self._compare(wanted, stack, requests=requests, events=events)
 
-        # A disturbed retry may come round later than an undisturbed one.
+        # With disturbances, a retry may come later.
         patience = step.patience if self._is_strict else max(step.patience, DISTURBED_PATIENCE)
         if step.until is not None:
             until = self._strictness(step.until, stack)
             wrong = await self._world.wait_until(lambda: look(until))
             if wrong and not self._is_strict:
-                # With disturbances, the middle may differ, so the objects of the next step are unknown, too.
+                # With disturbances, states in between may differ, so the objects of the next step are unknown too.
                 self._is_late, wrong = True, []
         else:
             wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect, stack)), patience=patience)
@@ -146,7 +146,7 @@ class Play:
         if self._world.has_virtual_time or "requests" not in expected:
             return expected
         if stack.is_retried:
-            # In real time, one retry more or less of an earlier refusal is acceptable.
+            # In real time, one additional or missing retry of an earlier refusal is acceptable.
             return {word: wanted for word, wanted in expected.items() if word != "requests"}
         exact = {verb: count for verb, count in expected["requests"].items() if isinstance(count, int)}
         return {**expected, "requests": exact}

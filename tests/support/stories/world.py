@@ -81,14 +81,14 @@ class World(Protocol):
     """A cluster, an operator, and time."""
 
     namespace: str
-    """Where the stories' Stacks live."""
+    """The namespace of the stories' Stacks."""
     tenancy: Mode
-    """The tenancy of operators that start from now on."""
+    """The tenancy of operators started later."""
     traffic: Traffic
     """The operator's requests, and the faults to inject."""
 
     has_virtual_time: bool
-    """Whether time only passes as the story says, so that even the number of retries is known."""
+    """Whether time passes only as the story specifies, so that even the number of retries is known."""
 
     @property
     def user(self) -> User:

@@ -8,7 +8,7 @@ from support.threats.world import READ, WRITE, Rule, ThreatWorld
 GROUP = "platform.example"
 NAME = f"sites.{GROUP}"
 FLAGS = (f"--definition-groups={GROUP}",)
-"""Of the operator that serves them."""
+"""Flags of the operator that serves the definitions."""
 SITES = Rule(group=GROUP, resources=("sites",), verbs=(*READ, *WRITE))
 
 

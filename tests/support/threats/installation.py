@@ -28,7 +28,7 @@ RIGHTS = (
 )
 """Kinds of an installation without its process, in the order of creation."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C reads the CRDs in a tenth of the time."""
+"""The loader written in C reads the CRDs in a tenth of the time."""
 
 
 def find_root() -> Path:

@@ -33,7 +33,7 @@ OWN = frozenset(
         *("selfsubjectaccessreviews", "subjectaccessreviews"),
     }
 )
-"""Resources that the operator writes as itself."""
+"""Resources that the operator writes with its own account."""
 OWN_SECRETS = frozenset({"hearth-hash-key"})
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 

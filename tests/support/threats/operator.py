@@ -24,7 +24,7 @@ from support import free_port
 
 POLL = 0.05
 START = 60.0
-"""Seconds for actions that take two on an idle machine."""
+"""Maximum seconds for actions that take two on an idle machine."""
 TICK = 0.02
 
 
@@ -55,17 +55,17 @@ class Operator:
     """One operator, which may be ended and started again."""
 
     checkout: Path
-    """Whose code runs."""
+    """The checkout whose code runs."""
     kubeconfig: Path
-    """With a token of its ServiceAccount."""
+    """A kubeconfig with a token of the operator's ServiceAccount."""
     log_file: Path
-    """All starts log here, JSON lines."""
+    """The log of all starts, as JSON lines."""
     options: tuple[str, ...] = ()
     program: tuple[str, ...] = (sys.executable, "-m", "hearth")
     port: int = 0
     process: subprocess.Popen[bytes] | None = None
     memory_limit: int = 0
-    """Bytes of address space it may have at most; 0: no limit. Counts from the next start."""
+    """Maximum bytes of address space; 0 for no limit. Takes effect at the next start."""
 
     # ------------------------------------------------------------ its life
 

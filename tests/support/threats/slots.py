@@ -22,10 +22,10 @@ import places
 PROGRAM = places.HERE / "controlplane.py"
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 SLOTS = 4
-"""Attack tests that run at the same time. They wait most of the time; a slot is a control plane of 500 MB."""
+"""Number of attack tests that run at the same time. They mostly wait; each slot is a control plane of 500 MB."""
 POLL = 0.1
 HOLD = "import os, sys; print(os.environ['KUBECONFIG'], flush=True); sys.stdin.read()"
-"""Names the kubeconfig, then stays until its standard input closes, however the test process ends."""
+"""Prints the kubeconfig, then runs until its standard input closes, no matter how the test process ends."""
 
 
 class Slots:

@@ -25,7 +25,7 @@ MISTAKEN = {
     "b": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "dependsOn": ["nowhere"]},
     "c": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${a.data.("}}},
 }
-"""Resources that no review accepts."""
+"""Resources that every review rejects."""
 
 
 @dataclass(slots=True, kw_only=True)

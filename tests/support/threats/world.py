@@ -18,7 +18,7 @@ from support.threats.operator import POLL, Operator
 T = TypeVar("T")
 
 LABEL = "threats.hearth.test"
-"""On every namespace that these tests make."""
+"""The label of every namespace that these tests create."""
 WRITE = ("create", "update", "patch", "delete")
 READ = ("get", "list", "watch")
 PATIENCE = 60.0
@@ -36,7 +36,7 @@ CLEARED = (
     "Secret",
     "Service",
 )
-"""Kinds whose objects are removed from a namespace in the end, with or without finalizers."""
+"""Kinds whose objects are removed from a namespace at the end, with or without finalizers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Canary:
     """How soon a new Stack of an uninvolved tenant was served."""
 
     made: float
-    """Seconds until its object was there."""
+    """Seconds until the object existed."""
     complete: float
     """Seconds until its phase was CreateComplete."""
 
@@ -87,7 +87,7 @@ class Tenant:
         binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": metadata}
         admin.create({**binding, "roleRef": reference, "subjects": [subject]})
         made = admin.acting_as(namespace, name)
-        # Authorization follows its own watch of Roles.
+        # The authorizer follows Roles with its own watch.
         self.world.wait_for(lambda: made.send("GET", *_probe(namespace, rules)).code != 403 if rules else True)
         return made
 
@@ -127,12 +127,12 @@ class ThreatWorld:
     """An administrator, an operator, tenants."""
 
     api: Api
-    """The administrator."""
+    """The API as the administrator."""
     operator: Operator
     audit_log: Path
     """Where the API server logs requests, if it does."""
     kubeconfig: Path = Path()
-    """Of the administrator."""
+    """The kubeconfig of the administrator."""
     numbers: itertools.count[int] = field(default_factory=itertools.count)
     _bystander: Api | None = None
     _bystander_namespace: str = ""

@@ -30,7 +30,7 @@ from hearth.template.blueprint import (
 
 STACK = StackIdentity(name="shop", namespace="default", uid="stack-1")
 TRUSTED = Boundary(namespace=STACK.namespace, is_confined=False)
-"""No boundary at all."""
+"""A boundary without restrictions."""
 HASHER = KeyedHasher(b"a key for tests, long enough")
 MANAGER = names.field_manager(STACK.namespace, STACK.name)
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
@@ -125,7 +125,7 @@ class World:
     now: float = 0.0
     count: int = 0
     newly_failed: list[str] = field(default_factory=list)
-    """As of the last pass."""
+    """Resources that failed in the last pass."""
 
     def of(self, resource: str) -> tuple[Child, ...]:
         """As `hearth.plan.state.memory.Children` says."""

@@ -25,7 +25,7 @@ DNS = strategies.from_regex(
 PATH = strategies.text(alphabet="aAz09:._-é\u4e2d\U0001f525${}", min_size=1, max_size=60).filter(
     lambda name: name not in (".", "..")
 )
-"""Characters of a path: names of roles and bindings."""
+"""Text of a path: names of roles and bindings."""
 LONG = strategies.integers(200, 253).map(lambda length: "x" * length)
 SOUND_NAMES = (strategies.sampled_from([word for word in WORDS if "_" not in word]) | DNS | LONG).filter(
     # PyYAML writes these without quotes, and kubectl reads them as true and false.
@@ -78,7 +78,7 @@ TYPED: dict[str, dict[str, Strategy]] = {
     "ServiceAccount": {"automountServiceAccountToken": strategies.booleans()},
     "ClusterRole": {"rules": strategies.just([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get"]}])},
 }
-"""By kind the fields of a manifest that keeps to its schema."""
+"""The fields of a manifest that matches its schema, by kind."""
 
 
 @strategies.composite

@@ -10,7 +10,7 @@ from hearth.model.child import FieldOwnership
 from hearth.plan.ownership import field_ownership
 
 WHOLE_ENTRY = "metadata.managedFields"
-"""The field to report if our entry is missing and the manifest applies no other nameable field."""
+"""The field to report if the operator's entry is missing and the manifest applies no other nameable field."""
 
 
 def find_first_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> str | None:

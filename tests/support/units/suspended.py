@@ -20,7 +20,7 @@ OWNED: Object = {
     "operation": "Apply",
     "fieldsV1": {"f:metadata": {"f:annotations": {f"f:{names.ANNOTATION_SUSPENDED}": {}}}},
 }
-"""Its `managedFields`."""
+"""The `managedFields` of the object."""
 
 
 def sign(said: Object, *, uid: str, kind: Kind, stack_uid: str = "") -> str:

@@ -24,7 +24,7 @@ CERTIFICATE = repository.DATA / "loopback.pem"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 PATIENCE = 60.0
-"""Seconds until the server must have taken notice of a configuration."""
+"""Maximum seconds until the server uses a new configuration."""
 
 Verdict: TypeAlias = Literal["allow", "deny", "hang", "fail"]
 

@@ -19,7 +19,7 @@ class StubServer:
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
-    """One a request; the last serves all further ones."""
+    """One response per request; the last one is repeated."""
     requests: list[web.BaseRequest] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     in_flight: int = 0

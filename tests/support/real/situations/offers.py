@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterator
 ARROW = "→ "
 READING = re.compile(r"kubectl (get|describe|logs|auth can-i|api-resources|stack (history|check|why))\b")
 NO = re.compile(r"kubectl (auth can-i|stack (check|why))")
-"""Its answer may be no."""
+"""Commands that may answer "no" or report a problem."""
 PATTERNS = (
     "kubectl api-resources", "kubectl create role", "kubectl describe", "kubectl edit stack", "kubectl edit configmap", "kubectl get storageclasses",
     "kubectl get validatingwebhookconfigurations", "kubectl logs", "kubectl patch stack",
     "kubectl patch configmaps", "kubectl stack check", "kubectl stack continue", "kubectl stack history",
     "kubectl stack resume", "kubectl stack rollback", "kubectl stack unmark", "kubectl stack unpause", "kubectl stack why",
 )  # fmt: skip
-"""The commands that are tried here; commands tried elsewhere are listed in `tests/unit/cli/test_offers.py`."""
+"""The commands that are tried here. Commands tried elsewhere are listed in `tests/unit/cli/test_offers.py`."""
 
 
 def find_commands(text: str) -> Iterator[str]:
@@ -33,7 +33,7 @@ def is_answered(command: str, code: int, output: str) -> bool:
     if NO.match(command):
         return code in (0, 1) and bool(output.strip())
     if command.startswith(("kubectl get storageclasses", "kubectl api-resources", "kubectl logs")):
-        # Finding nothing is the answer; there is no kubelet here that keeps logs.
+        # An empty result is a valid answer. No kubelet keeps logs here.
         return code == 0 or command.startswith("kubectl logs")
     return code == 0 and bool(output.strip())
 

@@ -23,23 +23,23 @@ class Situation:
     resources: Mapping[str, Any]
     spec: Mapping[str, Any] = field(default_factory=dict)
     before: Sequence[Object] = ()
-    """Objects that are there before the Stack."""
+    """Objects that exist before the Stack."""
     pod: Object | None = None
-    """The status that the pods of the Stack get, as a kubelet writes it."""
+    """The status that the Pods of the Stack get, in the form that a kubelet writes."""
     event: tuple[str, str] | None = None
     """Reason and message of a Warning about these pods."""
     progress: tuple[str, str] | None = None
-    """Those of an Event about them that is no Warning, before it."""
+    """Reason and message of a Normal Event about these Pods, posted before the Warning."""
     then: Sequence[tuple[str, str, Object | None]] = ()
-    """Once the Stack is settled: kind, name and a merge patch, None for a deletion."""
+    """Kind, name and merge patch of each change after the Stack is settled; None for a deletion."""
     where: str = ""
-    """The resource that is asked about; "" for the Stack."""
+    """The resource to explain; "" for the Stack."""
     expected: Sequence[str]
     """Texts that the explanation contains."""
     edit: str = ""
-    """For `sed`: the user's change after `kubectl edit` that ends the situation."""
+    """The user's change in `kubectl edit` that ends the situation, as a `sed` script."""
     remains: str = ""
-    """Why a command that changes something is offered, although the situation stays after it; "" if it ends."""
+    """Why a suggested command that makes a change does not end the situation; "" if it does."""
 
 
 def container(**extra: Any) -> Object:
@@ -74,7 +74,7 @@ def config(**fields: Any) -> Object:
 def held(**state: Any) -> Object:
     """The status of a pod whose container is in that state."""
     status = {"name": "app", "image": "web:1", "imageID": "", "ready": False, "restartCount": 0, **state}
-    # The stages of the control plane start a pod that is Pending.
+    # The control plane's simulated stages start Pods that are Pending.
     return {"phase": "Running", "containerStatuses": [status]}
 
 

@@ -18,7 +18,7 @@ from support.server import api_errors
 from support.units.scripted_api.scripted_connection import conflict, exists, missing
 
 LATENCY = 0.005
-"""Seconds for an answer."""
+"""Seconds until a response."""
 
 
 @dataclass(slots=True)
@@ -28,10 +28,11 @@ class LeaseServer:
     lease: Object | None = None
     has_namespace: bool = True
     denies_namespace: bool = False
-    """Whether it says 404 to a candidate that makes the namespace, which another one makes meanwhile."""
+    """Whether it responds with 404 to a candidate that creates the namespace, because another candidate creates it
+    meanwhile."""
     version: int = 100
     held: list[str] = field(default_factory=list)
-    """Each holder in turn, "" for none."""
+    """The successive holders; "" for none."""
     overlapping: list[Object] = field(default_factory=list)
     """Other Leases of the same group."""
     watchers: set[asyncio.Queue[bytes]] = field(default_factory=set)
@@ -74,10 +75,10 @@ class LeaseConnection:
 
     server: LeaseServer
     is_cut: bool = False
-    """Whether nothing comes through: every answer and every event fails to come."""
+    """Whether the connection is cut, so that no response and no event arrives."""
     is_refused: bool = False
     loses_answers: int = 0
-    """How many of the next changes take effect although their answers are lost."""
+    """Number of the next changes that take effect but whose responses are lost."""
     asked: list[str] = field(default_factory=list)
 
     async def request(

@@ -25,7 +25,7 @@ class Sent:
     body: Object | None
     content_type: str
     at: float
-    """The loop's time."""
+    """The loop's time of the request."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

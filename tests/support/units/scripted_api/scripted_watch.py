@@ -26,7 +26,7 @@ Piece: TypeAlias = bytes | Exception
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 RULES = WatchOptions(uniform=lambda low, high: high)
-"""No chance: each pause is the longest that may be drawn."""
+"""No randomness: each pause has its maximum length."""
 
 
 class Stream:
@@ -79,9 +79,9 @@ class ScriptedConnection:
     pages: list[Object | Exception] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     store: Object | Exception = field(default_factory=lambda: {"metadata": {}})
-    """The answer to each question for the version of the store."""
+    """The answer to each request for the version of the store."""
     checks: int = 0
-    """Number of those questions."""
+    """Number of these requests."""
 
     async def request(
         self,
