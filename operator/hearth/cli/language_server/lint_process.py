@@ -9,13 +9,12 @@ import resource
 import signal
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 import orjson
 import yaml
 
-from hearth.cli.stack_access.schema_folder import FolderKinds
+from hearth.cli.language_server import kinds_source, outline
 from hearth.cli.stack_commands.files import file_commands
 from hearth.cli.stack_views.files import stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
@@ -38,9 +37,9 @@ def find(text: str, kinds: Kinds) -> list[Object]:
     try:
         documents = [document.value for document in kubectl_yaml.parse_documents(text)]
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
         message = f"is not valid YAML: {kubectl_yaml.describe(error)}"
-        return [{"level": "error", "message": message, "offset": mark.index if mark is not None else 0}]
+        is_excess = isinstance(error, kubectl_yaml.Excess)
+        return [{"level": "error", "message": message, "offset": 0 if is_excess else outline.find_cause(text, error)}]
     found: list[Object] = []
 
     def warn(stack_file: StackFile, warning: str) -> None:
@@ -72,10 +71,10 @@ def serve(kinds: Kinds, requests: BinaryIO, replies: BinaryIO) -> None:
         replies.flush()
 
 
-def main(folder: str) -> None:
-    """Serve standard input. folder: of schemas, or nothing."""
+def main(source: str) -> None:
+    """Serve standard input. source: as `KindsSource.write` returns it."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    serve(FolderKinds(Path(folder) if folder else None), sys.stdin.buffer, sys.stdout.buffer)
+    serve(kinds_source.read_source(source).load(), sys.stdin.buffer, sys.stdout.buffer)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The language server: connects the LSP protocol to completion, navigation and lint.
 
-It reads only texts that the editor sends and the schema folder, never the file of a URI. It writes no files. Of an
-error, it logs only the class, because the message may contain text of a file.
+It reads only texts that the editor sends, and the schemas of a folder or cluster, but never the file of a URI. It writes
+no files. Of an error, it logs only the class, because the message may contain text of a file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -27,8 +26,8 @@ from pygls.workspace import PositionCodec
 
 import hearth
 from hearth.cli.language_server import completion, outline, places, template_names
+from hearth.cli.language_server.kinds_source import KindsSource
 from hearth.cli.language_server.template_names import Span
-from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_views.files import stack_lint
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
@@ -54,8 +53,8 @@ log = logging.getLogger(__name__)
 class Linter:
     """The process that lints, started when it is first needed and again after it ended."""
 
-    def __init__(self, schemas: str) -> None:
-        self._command = (*LINT, schemas)
+    def __init__(self, source: KindsSource) -> None:
+        self._command = (*LINT, source.write())
         self._process: asyncio.subprocess.Process | None = None
 
     async def find(self, text: str) -> list[Object]:
@@ -119,11 +118,11 @@ class Lines:
 class StackServer(LanguageServer):
     """The server, with the texts that are open in the editor."""
 
-    def __init__(self, schemas: str) -> None:
+    def __init__(self, source: KindsSource) -> None:
         super().__init__("hearth", hearth.__version__, types.TextDocumentSyncKind.Full)
-        self.kinds = FolderKinds(Path(schemas) if schemas else None)
+        self.kinds = source.load()
         self.texts: dict[str, str] = {}
-        self._linter = Linter(schemas)
+        self._linter = Linter(source)
         self._waiting: dict[str, None] = {}
         self._lint: asyncio.Task[None] | None = None
 
@@ -167,16 +166,15 @@ class StackServer(LanguageServer):
 
     def _make_diagnostic(self, uri: str, finding: Object) -> types.Diagnostic:
         text = self.texts[uri]
-        start = min(int(finding.get("offset", 0)), len(text))
-        span = Span(start=start, end=max(outline.find_line(text, start)[1], start))
+        start, end = outline.find_line(text, int(finding.get("offset", 0)))
+        span = Span(start=start, end=end)
         if "path" in finding:
             roots = template_names.analyze(text).outline.roots
             node = stack_lint.find_node(roots, finding["stack"], finding["path"], kind=finding["kind"])
             if isinstance(node, yaml.ScalarNode):
                 span = template_names.find_span(node)
             elif node is not None:
-                start = node.start_mark.index
-                span = Span(start=start, end=outline.find_line(text, start)[1])
+                span = Span(start=node.start_mark.index, end=outline.find_line(text, node.start_mark.index)[1])
         return types.Diagnostic(
             range=self.find_lines(uri).make_range(span),
             message=finding["message"],
@@ -266,9 +264,9 @@ ANSWERS: Final[Mapping[str, tuple[Callable[[Query], Any], Any]]] = {
 }
 
 
-def make_server(schemas: str) -> StackServer:
+def make_server(source: KindsSource) -> StackServer:
     """Return the server with all its features."""
-    server = StackServer(schemas)
+    server = StackServer(source)
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def open_text(params: types.DidOpenTextDocumentParams) -> None:
@@ -306,8 +304,9 @@ def make_item(candidate: completion.Candidate) -> types.CompletionItem:
     )
 
 
-def serve(schemas: str) -> None:
-    """Serve standard input and output until the editor ends the session."""
+def serve(source: KindsSource) -> None:
+    """Serve standard input and output until the editor ends the session. Raises HearthError if a cluster does not answer."""
+    server = make_server(source)
     # Anything that prints would break the protocol, so standard output now is standard error.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -317,4 +316,4 @@ def serve(schemas: str) -> None:
     # The nodes of a large file are many objects at once, and almost none of them is garbage.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
-    make_server(schemas).start_io(sys.stdin.buffer, replies)
+    server.start_io(sys.stdin.buffer, replies)

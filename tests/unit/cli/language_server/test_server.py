@@ -197,13 +197,21 @@ def make_range(line: int, start: int, end: int) -> dict[str, Any]:
     return {"start": {"line": line, "character": start}, "end": {"line": line, "character": end}}
 
 
+def test_invalid_yaml_is_shown_where_it_begins(editor: LanguageClient) -> None:
+    uri = "file:///work/quote.yaml"
+    editor.write(uri, HEAD.replace("{replicas: 1}", '"{replicas: 1}'))
+
+    (found,) = editor.wait_diagnostics(uri)
+
+    assert found["range"]["start"]["line"] == HEAD[: HEAD.index("{replicas")].count("\n")
+
+
 def test_lint_survives_the_end_of_its_process(editor: LanguageClient) -> None:
     uri = "file:///work/killed.yaml"
     editor.write(uri, WRONG)
     expected = editor.wait_diagnostics(uri)
     pid = editor.process.pid
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        os.kill(int(child), signal.SIGSTOP)
         os.kill(int(child), signal.SIGKILL)
 
     editor.write(uri, WRONG + "\n")
@@ -264,3 +272,10 @@ def test_without_the_extra_the_command_says_what_to_install(monkeypatch: pytest.
 
     assert result.exit_code == 1
     assert result.stderr == "Error: pygls is not installed; run pip install 'hearth[lsp]'\n"
+
+
+def test_a_cluster_that_does_not_answer_ends_the_command(tmp_path: Path) -> None:
+    result = click.testing.CliRunner().invoke(main.main, ["lsp", "--cluster", "--kubeconfig", str(tmp_path / "none")])
+
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: no kubeconfig at {tmp_path}/none; pass one with --kubeconfig\n"
