@@ -52,7 +52,7 @@ class Leadership(Protocol):
     """Set when this process must stop at once."""
 
     def explain_loss(self) -> errors.HearthError:
-        """Return the reason why the process must stop or may not start."""
+        """Return the reason why the process must stop or is not allowed to start."""
 
     def start(self) -> None:
         """Start the election. Call it in the loop that receives the result."""

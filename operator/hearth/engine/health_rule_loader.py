@@ -56,7 +56,7 @@ class HealthRuleLoader:
             self._services.management_cluster.follow_sources(READER, ())
 
     def on_source_changed(self, ref: ObjectRef) -> None:
-        """Handle a changed source, which may not be the ConfigMap with the rules."""
+        """Handle a changed source, which is not necessarily the ConfigMap with the rules."""
         if ref == self._ref:
             self._is_outdated = True
             self._tasks.run("read health rules", self._catch_up)

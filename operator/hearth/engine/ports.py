@@ -115,9 +115,9 @@ class ClusterWrites(Protocol):
         """
 
     async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
-        """Write a merge patch of the live object; preconditions stand in its metadata, as does `managedFields`.
+        """Write a merge patch of the live object. Its metadata contains preconditions and `managedFields`.
 
-        Returns the object in the answer, which is already in the cache.
+        Returns the object in the response, which is already in the cache.
         """
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
@@ -139,9 +139,9 @@ class ClusterWrites(Protocol):
     async def mark(self, child: Child, reason: str | None, *, mark_id: str = "") -> Child | None:
         """Write the unhealthy reason to exactly this object (preconditions: UID and version); None removes the reason.
 
-        mark_id: of the HealthMark that it comes from; "" for none.
-        Returns the written object, or None if it was deleted or is no longer a child of that Stack. Updates the cache.
-        Raises `ApiStatusError` with 409 if the object keeps changing.
+        mark_id: the ID of the HealthMark that caused it; "" for none. Returns the written object, or None if it was
+        deleted or is no longer a child of that Stack. Updates the cache. Raises `ApiStatusError` with 409 if the object
+        keeps changing.
         """
 
 
@@ -173,8 +173,8 @@ class ClusterRequests(Protocol):
         """
 
     async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Write a merge patch of an object that is not a child; preconditions stand in its metadata. Return it as
-        stored.
+        """Write a merge patch of an object that is not a child, with preconditions in its metadata. Return the stored
+        object.
         """
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
@@ -312,7 +312,7 @@ class ManagementWrites(Protocol):
 
 
 class ManagementSources(Protocol):
-    """What definitions are read from: ConfigMaps, Secrets, StackTemplates."""
+    """Reads the sources of definitions: ConfigMaps, Secrets, StackTemplates."""
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the `data` of a definition's ConfigMap or Secret (a Secret's still in base64).

@@ -140,7 +140,7 @@ class VolumeSnapshots:
         return live if self._is_ours(volume, live) else None
 
     def _explain(self, volume: SnapshotVolume, error: ApiStatusError, kind: Kind) -> ObservedVolume:
-        """Return the state of a VolumeSnapshot after a rejected request, with what would allow it."""
+        """Return the state of a VolumeSnapshot after a rejected request, with the command that would allow it."""
         state = VolumeState.FAILED if error.code in REFUSALS else VolumeState.UNKNOWN
         message = str(error)
         if error.is_forbidden and self.boundary.account:

@@ -174,7 +174,7 @@ def begin_at_pem(data: bytes | None) -> bytes | None:
 
 @value_class.dataclass(frozen=True, slots=True)
 class DefinitionHandlers:
-    """All handlers of StackDefinitions: each change is passed on, and kopf calls again what failed."""
+    """All handlers of StackDefinitions. They pass on each change, and kopf repeats failed calls."""
 
     definitions: DefinitionCallbacks
 

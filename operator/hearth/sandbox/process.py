@@ -62,7 +62,7 @@ class Process:
         return self._inner.pid
 
     async def ask(self, text: str, packed: bytes, language: bytes = frames.CEL) -> Answer:
-        """Return the answer for the expression or script on inputs as JSON. Raises Lost if none comes."""
+        """Return the answer for the expression or script on inputs as JSON. Raises Lost if there is no answer."""
         self.is_usable = False
         try:
             async with asyncio.timeout(limits.EVALUATOR_WALL):

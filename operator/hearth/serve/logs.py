@@ -88,12 +88,12 @@ def make_formatter(format_: LogFormat) -> logging.Formatter:
 
 
 def describe_exception(exc_info: ExcInfo) -> str:
-    """Describe an exception, ours or a library's: types and places. Its message and variables may be secret."""
+    """Describe an exception by types and code locations. Its message and variables may be secret."""
     return "\n".join(supervision.describe(exc_info[1]))
 
 
 def drop_library_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """Remove what kopf attaches to its records: a reference to the object, and its settings."""
+    """Remove the fields that kopf adds to its records: a reference to the object, and its settings."""
     for field in ("k8s_ref", "k8s_skip", "settings"):
         event.pop(field, None)
     return event

@@ -134,7 +134,7 @@ def make_observer(environ: Mapping[str, str]) -> Metrics:
 
 
 def make_provider(processor: SpanProcessor | None = None) -> TracerProvider:
-    """Return the source of tracers. processor: what gets the spans; None: they are sent in batches."""
+    """Return the source of tracers. processor: receives the spans; None to send them in batches."""
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider

@@ -187,7 +187,11 @@ def warn_of_rollback(review: Review) -> str:
 
 
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
-    """Deny the write, unless the errors may not be the author's. definition: None if it could not be read."""
+    """Deny the write. If the spec or its template reads other objects, only warn, because these may have caused the
+    error.
+
+    definition: None if it could not be read.
+    """
     if reads_other_objects(review.spec, definition):
         text = rejections.describe_mistakes(error, consequence=STORED)
         return ReviewResult(warnings=review_module.to_warnings(text))

@@ -86,7 +86,9 @@ class Reviewer:
         return await self._review(review, definition_review.review_definition)
 
     async def _find_definer_denial(self, review: Review) -> str:
-        """Return why the author may not create a revision with that account or these templates, or ""."""
+        """Return why the author is not allowed to create a revision with that account or these templates, or "" if
+        allowed.
+        """
         is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
         if self.author_check is None or is_kept:
             return ""
@@ -198,7 +200,10 @@ class AuthorCheck:
         )
 
     async def find_reader_denial(self, author: Author, ref: ObjectRef, *, field: str) -> str:
-        """Return why the author may not show that object's content to instances, or "". A fault is a denial."""
+        """Return why the author is not allowed to expose that object's content to instances, or "" if allowed.
+
+        An internal error counts as a denial.
+        """
         if well_known_kinds.is_shared_source(ref):
             return ""
         try:
@@ -219,7 +224,10 @@ class AuthorCheck:
         )
 
     async def find_definer_denial(self, author: Author, *, namespace: str, account: str) -> str:
-        """Return why the author may not let instances act as that ServiceAccount, or "". A fault is a denial."""
+        """Return why the author is not allowed to let instances act as that ServiceAccount, or "" if allowed.
+
+        An internal error counts as a denial.
+        """
         try:
             if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):
                 return ""

@@ -438,9 +438,9 @@ class DefinitionSync:
     async def _report_end_of_rollback(
         self, stack: StackObject, before: Target, target: Target, *, known: Blueprint | None, blueprint: Blueprint
     ) -> None:
-        """Post an Event that the definition in the spec replaces a rollback: it brings back what that took away. Never raises.
+        """Post an Event that the definition in the spec replaces a rollback, which restores what the rollback removed.
 
-        before: the target until now; known: its blueprint, None after a restart.
+        before: the previous target; known: its blueprint, None after a restart. Never raises.
         """
         new = blueprint.resources
         # Without the former blueprint, the changed resources are unknown.
@@ -514,7 +514,7 @@ class DefinitionSync:
             )
 
     def _find_version(self, stack: StackObject) -> tuple[int, int, int]:
-        """Return what changes with the definition: with the spec, the StackDefinition, or a source."""
+        """Return the versions of everything that the definition is read from: spec, StackDefinition and sources."""
         return (*stack.spec_version, self.schedule.changes)
 
     def _activate(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:

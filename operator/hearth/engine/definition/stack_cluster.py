@@ -242,7 +242,7 @@ def explain_move(before: str, wanted: str) -> str:
 
 
 def explain_abandoned(stack: StackObject, server: str) -> str:
-    """Explain what becomes of the objects when the namespace is deleted with the credentials. server: "" if unknown."""
+    """Explain what happens to the objects if the namespace is deleted with the credentials. server: "" if unknown."""
     return (
         f"namespace {stack.namespace} is being deleted, and with it the kubeconfig of Stack {stack.name}: its objects in "
         f"{server or 'the other cluster'} are left behind; delete those that have the label "
@@ -251,7 +251,7 @@ def explain_abandoned(stack: StackObject, server: str) -> str:
 
 
 def explain_replaced(server: str) -> str:
-    """Explain what becomes of the objects when another cluster answers at the same address."""
+    """Explain what happens to the objects if another cluster answers at the same address."""
     return (
         f"another cluster answers at {server} (its namespace kube-system has another UID): the objects of this Stack are "
         f"created and deleted in that one from now on; if the former cluster still exists, delete the objects in it, which "

@@ -151,7 +151,7 @@ class RevisionResources:
 
     @property
     def known(self) -> Mapping[int, Set[str]]:
-        """The resource names by revision number, without what else the revisions consist of."""
+        """The resource names by revision number."""
         return {number: share_names(frozenset(found)) for number, found in self._names.items()}
 
     def restore(self, known: Mapping[int, Set[str]]) -> None:

@@ -156,8 +156,8 @@ class TargetTracker:
     def take_requests(self, stack: StackObject, *, is_settled: bool) -> list[str]:
         """Return the requests whose tokens are not handled yet, and record them as handled.
 
-        is_settled: whether the target follows from the spec as it is now. A cleanup waits for that, because it is
-        meant for the target that its user sees in the spec.
+        is_settled: whether the target follows from the current spec. A cleanup waits for that, because it applies to
+        the target that the user sees in the spec.
         """
         found: list[str] = []
         persisted = self.find_persisted_tokens()
@@ -244,7 +244,7 @@ class TargetTracker:
         return target_choice.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
     def start(self, choice: TargetChoice, *, revision: int, context: TargetContext) -> Target:
-        """Start the chosen target. context: without what this tracker knows."""
+        """Start the chosen target. context: lacks the values that this tracker adds."""
         before = self.current
         if before is not None and choice.failure and choice.failure != before.failure:
             self.last_failed = before.revision

@@ -24,7 +24,7 @@ from hearth.plan.state import requirements
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKey:
-    """A resource of a Stack that may not exist."""
+    """A resource of a Stack, which does not necessarily exist."""
 
     namespace: str
     stack: str

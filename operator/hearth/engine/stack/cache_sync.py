@@ -194,7 +194,7 @@ class CacheSync(StackPart):
         return is_deletion_reported and self._definition_sync.targets.is_persisted
 
     def _is_answer_due(self) -> bool:
-        """Return whether an answer is missing that may come at any moment. One that failed last time may never come."""
+        """Return whether a missing answer may still arrive. After a failed attempt, it may never arrive."""
         cluster, stack = self._link.cluster, self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return False

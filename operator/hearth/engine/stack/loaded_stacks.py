@@ -247,7 +247,7 @@ class UnloadedStacks:
             table.pop(uid, None)
 
     def handle(self, event: Broadcast) -> None:
-        """Enqueue the unloaded Stacks that an event may concern. They depend on nothing else that is broadcast."""
+        """Enqueue the unloaded Stacks that an event may concern. Other broadcast events do not affect them."""
         if isinstance(event, KindsChanged):
             self._enqueue_users({kind for kind, schema in self._schemas.items() if self._find_schema(kind) != schema})
         elif isinstance(event, RuleChange):

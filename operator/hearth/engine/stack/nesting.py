@@ -50,7 +50,7 @@ class Nesting:
     """The generation of the tree that `_present` describes."""
 
     def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
-        """Explain why the step may not write a nested Stack or instance. Returns None if the step is allowed."""
+        """Explain why the step is not allowed to write a nested Stack or instance. Returns None if it is allowed."""
         if (refused := self._refuse_without_account(stack, step)) is not None:
             return refused
         if not isinstance(step, Apply) or step.uid is not None:
@@ -216,7 +216,7 @@ def seconds_left(memory: InMemoryState) -> float:
 
 
 def find_definition(namespace: str, spec: Any) -> Object | None:
-    """Return what defines a Stack of that spec if its template is in other objects; otherwise None."""
+    """Return the references and parameters of a spec if its template is in other objects; otherwise None."""
     sources = definition_sources.find_template_sources(namespace, spec) if isinstance(spec, dict) else ()
     if not sources:
         return None

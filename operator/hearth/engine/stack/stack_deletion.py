@@ -66,10 +66,10 @@ class StackDeletion(StackPart):
         self._definition_sync.protected_by = found
 
     def update(self, planner: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
-        """Check after a reconcile what can be finalized.
+        """Check after a reconcile whether the Stack can be finalized.
 
-        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left, "" for
-        none.
+        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet remain, "" if
+        none do.
         """
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:

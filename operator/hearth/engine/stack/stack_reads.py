@@ -324,7 +324,7 @@ def find_owners(planner: StackPlanner) -> frozenset[str]:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMakers:
-    """What made the objects that are read by one name. Verified once, since labels alone are claims of anyone."""
+    """The creators of the objects read under one name. Verified once, because anyone can set the labels."""
 
     status: ExternalStatus
     proven: Mapping[tuple[str, str], Maker | None]
@@ -344,14 +344,14 @@ class TracedMakers:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """What one resource or collection is made from, directly or through others."""
+    """The inputs of one resource or collection, directly or through other resources."""
 
     externals: frozenset[str]
     resources: frozenset[str]
 
 
 def find_inputs(blueprint: Blueprint) -> dict[str, Inputs]:
-    """Return by name in the template what each resource is made from."""
+    """Return the inputs of each resource, by name in the template."""
     externals: dict[str, set[str]] = {}
     required: dict[str, set[str]] = {}
     lists = {name for name, each in blueprint.externals.items() if each.makes_members}

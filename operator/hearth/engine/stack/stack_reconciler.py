@@ -229,7 +229,9 @@ class StackReconciler:
         return self._requests.is_paused or self.is_superseded or is_cut_off or self.is_status_urgent
 
     def _is_provisional(self) -> bool:
-        """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
+        """Return whether the plan waits for answers that are certain to arrive: evaluations, and names of field
+        managers.
+        """
         # Decide nothing about members until the lists that define them are known again.
         is_read = self.planner is not None and all(each.status.is_ready for each in self.planner.externals.values())
         is_deciding = is_read and self._removals.is_undecided
@@ -262,7 +264,7 @@ class StackReconciler:
 
     @property
     def is_status_overdue(self) -> bool:
-        """Whether the next status write cannot wait for better news."""
+        """Whether the next status must be written now, even if a better one may follow soon."""
         return self.is_status_urgent or self.definition.targets.is_resumed or self._released.is_status_awaited
 
     def note_written(self, status: Object) -> None:

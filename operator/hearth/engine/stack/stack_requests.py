@@ -79,11 +79,11 @@ class StackRequests(StackPart):
         return dirty
 
     def _run_again(self, stack: StackObject, resource: str) -> None:
-        """Forget the finished work that a retry request is about: of the resource that it names, otherwise of a
+        """Forget the finished work that a retry request concerns: of the resource that it names, otherwise of a
         complete Stack.
 
-        The status tells whether the Stack is complete. This process may not have planned anything yet, and a retry of
-        failed work must not rerun work that succeeded.
+        Completion is read from the status, because this process may not have planned anything yet. A retry of failed
+        work must not rerun successful work.
         """
         finished = self._memory.finished
         if resource in finished.entries:

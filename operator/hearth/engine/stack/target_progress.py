@@ -170,7 +170,7 @@ class TargetProgress(StackPart):
 def are_own_members_ready(planner: StackPlanner) -> bool:
     """Whether all members within the size of a group are ready, so that it needs no others.
 
-    Members beyond the size may not be ready: their template may have been changed back.
+    Members beyond the size are not necessarily ready: their template may have been changed back.
     """
     resources, beyond = planner.blueprint.resources, planner.blueprint.surge
     ready = len(planner.by_state[ResourceState.READY])

@@ -485,7 +485,7 @@ class StackDefinitionController:
         return decision
 
     def _read_state(self, served: ServedDefinition, stack: StackObject) -> InstanceState:
-        """Return what counts of an instance; it is read once for each state of its object."""
+        """Return the rollout state of an instance. It is read once for each version of its object."""
         known = served.states.get(stack.uid)
         _, unfit = served.unfit.get(stack.uid, (None, ""))
         if known is not None and known[0] is stack and known[1].unfit == unfit:

@@ -91,10 +91,11 @@ class DefinitionObjects:
         return live is not None and named == uid and not self._is_own(CUSTOM_RESOURCE_DEFINITION, live, uid)
 
     async def delete(self, raw: Object) -> KindState | None:
-        """Delete the kind of a StackDefinition without objects; return what that waits for, None once it is deleted.
+        """Delete the kind of a StackDefinition without objects; return what the deletion waits for, None once it is
+        deleted.
 
-        A kind that another client created stays, and so does one that names this definition without a valid signature:
-        its objects are not known.
+        A kind that another client created is kept. So is a kind that names this definition without a valid signature,
+        because its objects are unknown.
         """
         live = await self.client.get_object(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
         if live is None:

@@ -86,7 +86,7 @@ class PlannedWrite:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionBlock:
-    """What blocks a deletion, in the words of its condition."""
+    """The obstacle to a deletion, with the text of its condition."""
 
     message: str
     due: float

@@ -295,7 +295,7 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
 async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager: str) -> None:
     """Remove fields that come from another version of the object's kind and that no apply at this version would remove.
 
-    An autoscaler that goes back to `autoscaling/v1` would keep the metrics of `v2`, in an annotation. Raises
+    For example, an autoscaler that returns to `autoscaling/v1` would keep the metrics of `v2` in an annotation. Raises
     ApiStatusError and Unreachable.
     """
     try:

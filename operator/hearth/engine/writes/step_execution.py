@@ -441,10 +441,11 @@ class StepExecutor:
         return False
 
     async def _refuse_account(self, step: Apply) -> StepFailure | None:
-        """Explain why the account of the parent may not apply this nested Stack. Returns None if the step is allowed.
+        """Explain why the account of the parent is not allowed to apply this nested Stack. Returns None if it is
+        allowed.
 
-        Without this check, a Stack could use a nested Stack for writes that its own account may not do. A user of an
-        account may impersonate it, or create Pods that run as it.
+        Without this check, a Stack could use a nested Stack for writes that its own account is not allowed to make. A
+        user of an account can impersonate it, or create Pods that run as it.
         """
         named, namespace = find_account(step), step.ref.namespace
         if (
@@ -493,7 +494,10 @@ def make_executor(stack: StackObject, services: Services) -> StepExecutor:
 def make_part_executor(
     stack_uid: str, *, cluster: WorkloadCluster, boundary: Boundary, services: Services
 ) -> StepExecutor:
-    """Make the executor of steps for parts of a Stack that may be gone. cluster: as the account accesses it."""
+    """Make the executor of steps for parts of a Stack that may no longer exist.
+
+    cluster: the cluster as the account accesses it.
+    """
     return StepExecutor(
         cluster=cluster,
         manager="",

@@ -78,9 +78,9 @@ def _explain_replacement(step: Apply) -> str:
 
 
 async def describe_repetition(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
-    """Describe what undoes the apply. Returns "" if nothing shows it. Never raises for an API error.
+    """Describe what undoes the apply. Returns "" if the cause is unknown. Never raises for an API error.
 
-    cluster: as the account of the Stack accesses it; boundary: of the Stack.
+    cluster: the cluster as the account of the Stack accesses it; boundary: the boundary of the Stack.
     """
     if boundary.find_denial(step.ref):
         return ""

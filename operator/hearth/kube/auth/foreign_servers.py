@@ -74,7 +74,7 @@ def embedded(address: Address) -> Iterator[Address]:
 def read_translated(octets: bytes) -> Iterator[bytes]:
     """Yield the IPv4 addresses in an IPv6 address, one for each length that the prefix of a gateway may have.
 
-    Only the gateway knows which of them is meant. Source: RFC 6052, section 2.2.
+    Only the gateway knows which one it uses. Source: RFC 6052, section 2.2.
     """
     without_ninth = octets[:8] + octets[9:]
     yield from (without_ninth[length // 8 :][:4] for length in (48, 56, 64))
@@ -82,7 +82,7 @@ def read_translated(octets: bytes) -> Iterator[bytes]:
 
 
 def is_reachable(address: ipaddress.IPv4Address) -> bool:
-    """Return whether a gateway may connect to the address. If not, another reading of the IPv6 address is meant."""
+    """Return whether a gateway may connect to the address. If not, the IPv6 address contains a different one."""
     return not (address.is_multicast or address in THIS_NETWORK)
 
 

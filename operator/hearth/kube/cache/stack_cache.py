@@ -111,7 +111,9 @@ class StackCache(WatchedCache[StackObject]):
         self._answered.set()
 
     def count_bytes(self) -> Mapping[str, float]:
-        """Return the bytes of the stored specs and statuses by kind, without regard to what several Stacks share."""
+        """Return the bytes of the stored specs and statuses by kind. Values that several Stacks share count for each of
+        them.
+        """
         found = self._store.records.values()
         return {self.kind.key: float(sum(each.spec_size + len(each.packed_status) for each in found))}
 

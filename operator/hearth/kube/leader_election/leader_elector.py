@@ -138,7 +138,7 @@ class LeaderElector:
     async def renew_forever(self, check: Callable[[], None] = lambda: None) -> None:
         """Renew until cancelled. Raises `LeadershipLost`.
 
-        check: called before each renewal; raises `LeadershipLost` if the work that the lease is for has come to a halt.
+        check: called before each renewal; raises `LeadershipLost` if the work that the lease protects has stalled.
         """
         while True:
             await asyncio.sleep(self._config.retry)

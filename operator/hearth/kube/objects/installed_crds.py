@@ -104,7 +104,7 @@ def find_missing(wanted: Object, installed: Object) -> Iterator[str]:
 
 
 def find_version(installed: Object) -> Mapping[str, Any] | None:
-    """Return our version of an installed definition, if it is served."""
+    """Return this program's version from an installed definition, if it is served."""
     spec = installed.get("spec")
     versions = spec.get("versions") if isinstance(spec, Mapping) else None
     for version in versions if isinstance(versions, list) else ():
@@ -114,7 +114,9 @@ def find_version(installed: Object) -> Mapping[str, Any] | None:
 
 
 def find_missing_fields(wanted: Mapping[str, Any], found: Any, *, path: str) -> Iterator[str]:
-    """Find the fields below a node that the installed schema would drop. As deep as our own schema, never deeper."""
+    """Find the fields below a node that the installed schema would drop. The recursion is as deep as this program's
+    schema.
+    """
     theirs: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
     if theirs.get("x-kubernetes-preserve-unknown-fields") is True:
         return

@@ -142,10 +142,10 @@ class CpuBudget:
 
 
 class Lookups:
-    """Looks up the names of all tenants' servers, in threads that do nothing else.
+    """Looks up the names of all tenants' servers in dedicated threads.
 
-    A name server that does not answer blocks a thread for ten seconds, and nothing can end that. Each tenant therefore
-    has only a few lookups at a time.
+    A name server that does not answer blocks a thread for ten seconds, and a lookup cannot be interrupted. Each tenant
+    therefore has only a few lookups at a time.
     """
 
     def __init__(self) -> None:

@@ -85,7 +85,7 @@ class WebhookServer:
                 self._loaded.set()
 
     async def __call__(self, serve: Serve) -> AsyncIterator[dict[str, Any]]:
-        """Serve until cancelled; what kopf expects of a server."""
+        """Serve until cancelled. Implements kopf's protocol for webhook servers."""
         with self._lock:
             self._loop, self._loaded = asyncio.get_running_loop(), asyncio.Event()
         self._use_current()
