@@ -8,6 +8,8 @@ from dataclasses import field
 from hearth.model import value_class
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
+from hearth.plan.resource import reversal
+from hearth.plan.resource.reversal import Reversal, Reversibility
 from hearth.preview.field_changes import FieldChange
 
 
@@ -47,6 +49,8 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     unchecked: str = ""
     """Why the API server did not check the change, or "" if it did."""
+    undo: Reversal | None = None
+    """How a rollback undoes it; None if it does not happen, or if the preview does not reach it."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +77,10 @@ class Preview:
     def has_changes(self) -> bool:
         """Return whether the run does anything, or would without a breakpoint or failure."""
         return bool(self.changes)
+
+    @property
+    def undo(self) -> Reversibility | None:
+        """Return how a rollback undoes the whole change, those of nested Stacks included; None if nothing is changed."""
+        grades = [each.undo.grade for each in self.changes if each.undo is not None]
+        grades += [each.undo for each in self.nested if each.undo is not None]
+        return reversal.find_worst(grades) if grades else None

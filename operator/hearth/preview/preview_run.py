@@ -17,10 +17,18 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.step_execution import StepDone, StepExecutor, StepResult
-from hearth.model import members, names, value_class, workloads
+from hearth.model import kinds, members, names, object_fields, value_class, workloads
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan.resource import data_kinds, exclusive_things, replaced_fields, step_planning
+from hearth.plan.resource import (
+    data_kinds,
+    exclusive_things,
+    replaced_fields,
+    reversal,
+    step_planning,
+    update_reversal,
+)
+from hearth.plan.resource.reversal import Reversal
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -44,7 +52,7 @@ from hearth.preview.changes import Action, Change
 from hearth.preview.field_changes import FieldChange
 from hearth.preview.object_copies import DryRunWrite
 from hearth.preview.preview_world import PreviewWorld
-from hearth.template.blueprint import Replacement
+from hearth.template.blueprint import Completion, Replacement
 
 STEPS_EACH: Final = 8
 """Steps of a preview for each resource and object. An endless replacement is not followed further."""
@@ -58,7 +66,12 @@ class PreviewRun:
     def __init__(self, world: PreviewWorld) -> None:
         self.world = world
         self.reconciler = StackReconciler(world.stack.uid, services=world.services, builder=world.builder)
-        self.recorder = StepRecorder(unknown=world.assumptions.unknown, resources=self._list_resources)
+        self.recorder = StepRecorder(
+            unknown=world.assumptions.unknown,
+            resources=self._list_resources,
+            adopts=self.adopts,
+            is_once=self._is_once,
+        )
         self.is_rolled_back = False
         """Whether a failure would roll the Stack back. The preview ends there."""
         self.is_endless = False
@@ -67,6 +80,16 @@ class PreviewRun:
 
     def _list_resources(self) -> set[str]:
         return set(self.reconciler.planner.blueprint.resources) if self.reconciler.planner is not None else set()
+
+    def adopts(self, resource: str) -> bool:
+        """Return whether a rollback would adopt a released object of the resource, as far as the spec says."""
+        planner = self.reconciler.planner
+        return (planner is not None and planner.blueprint.adopts) or is_adopting(self.world.request.present, resource)
+
+    def _is_once(self, resource: str) -> bool:
+        planner = self.reconciler.planner
+        blueprint = planner.blueprint.resources.get(resource) if planner is not None else None
+        return blueprint is not None and blueprint.completion is Completion.ONCE
 
     @property
     def statuses(self) -> Mapping[str, ResourceStatus]:
@@ -186,7 +209,7 @@ class PreviewRun:
         is_uncertain = self._depends_on_unknown(manifest, step.child, planner)
         if isinstance(step, Delete):
             reason = with_loss(reason, step.child, manifest, Replacement.DELETE_FIRST)
-        return PlannedStep(step, reason, step.child, is_uncertain)
+        return PlannedStep(step, reason, step.child, is_uncertain, successor=manifest)
 
     def _describe_apply(self, step: Apply, planner: StackPlanner) -> PlannedStep:
         if step.uid is not None:
@@ -203,7 +226,9 @@ class PreviewRun:
         reason += exclusive_things.describe_holder(
             step.manifest, None, former, resource.replacement, is_name_pinned=not step.has_generated_name
         )
-        return PlannedStep(step, reason, old, is_uncertain)
+        known = self.world.copies.find(object_copies.place_of(old.ref))
+        replaced_raw = known.raw if known is not None else None
+        return PlannedStep(step, reason, old, is_uncertain, replaced_raw=replaced_raw)
 
     def _depends_on_unknown(self, manifest: Object, old: Child, planner: StackPlanner) -> bool:
         """Return whether `replaceOn` requires the replacement only if unknown values differ from the present ones."""
@@ -287,6 +312,10 @@ class PlannedStep:
     """The object that a new one replaces, or that is deleted for one."""
     is_uncertain: bool = False
     """Whether the replacement depends on values that only the run can know."""
+    replaced_raw: Object | None = None
+    """The whole object that a new one replaces; None for one that is deleted first."""
+    successor: Object | None = None
+    """The manifest of the object that takes the place of a deleted one."""
 
 
 def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacement) -> str:
@@ -315,6 +344,10 @@ class StepRecorder:
     unknown: UnknownValues
     resources: Callable[[], Collection[str]]
     """The resources of the target."""
+    adopts: Callable[[str], bool]
+    """Whether a rollback would adopt a released object of a resource."""
+    is_once: Callable[[str], bool]
+    """Whether a resource of the target has `completion: Once`."""
     changes: list[Change] = field(default_factory=list)
     stated: dict[str, list[Object]] = field(default_factory=dict)
     """By resource: the manifests that were applied."""
@@ -333,8 +366,7 @@ class StepRecorder:
                 self._record_nested(step, write)
                 self._record_deletion(planned, step, write)
             case Release():
-                reason = explain_release(step.child, step.contents)
-                self._add(Change(action=Action.KEEP, resource=step.child.resource, ref=step.child.ref, reason=reason))
+                self._record_release(step)
             case Suspend():
                 self._record_update(step.child.resource, step, write, reason=str(step.purpose))
             case WriteHealthMark():
@@ -346,6 +378,11 @@ class StepRecorder:
                 pass
             case _:
                 assert_never(step)
+
+    def _record_release(self, step: Release) -> None:
+        child, reason = step.child, explain_release(step.child, step.contents)
+        undo = reversal.grade_release(is_adopted=child.is_adopted, adopts=self.adopts(child.resource))
+        self._add(Change(action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason, undo=undo))
 
     def _record_nested(self, step: Apply | Delete | Detach, write: DryRunWrite) -> None:
         ref = steps.find_ref(step)
@@ -361,7 +398,13 @@ class StepRecorder:
             action = Action.ADOPT if step.uid is None and not is_child(write.before, step) else None
             self._record_update(step.resource, step, write, reason=planned.reason, action=action)
             return
-        made = Change(action=Action.CREATE, resource=step.resource, ref=step.ref, unchecked=write.unchecked)
+        made = Change(
+            action=Action.CREATE,
+            resource=step.resource,
+            ref=step.ref,
+            unchecked=write.unchecked,
+            undo=self._grade_creation(planned, step, write),
+        )
         before = self._find_replacement(step.resource)
         if before is not None:
             former, ref = self.changes[before], self._name(step.ref)
@@ -380,6 +423,22 @@ class StepRecorder:
         else:
             self._add(made)
 
+    def _grade_creation(self, planned: PlannedStep, step: Apply, write: DryRunWrite) -> Reversal:
+        key, after, is_once = step.kind.key, write.after or step.manifest, self.is_once(step.resource)
+        if planned.replaced is not None and planned.replaced_raw is not None:
+            old = planned.replaced.kind.key, planned.replaced_raw
+            return reversal.grade_replacement(old, (key, after), Replacement.CREATE_FIRST, is_once=is_once)
+        policy = (step.manifest["metadata"].get("annotations") or {}).get(names.ANNOTATION_DELETION_POLICY)
+        return reversal.grade_creation(key, after, is_retained=policy == names.RETAIN, is_once=is_once)
+
+    def _grade_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> Reversal:
+        key, before, is_once = step.child.kind.key, write.before or {}, self.is_once(step.child.resource)
+        if planned.successor is None:
+            return reversal.grade_deletion(key, before, is_once=is_once)
+        policy = Replacement.KEEP_CLAIMS if isinstance(step, Detach) else Replacement.DELETE_FIRST
+        new = find_key(planned.successor), planned.successor
+        return reversal.grade_replacement((key, before), new, policy, is_once=is_once)
+
     def _find_replacement(self, resource: str) -> int | None:
         """Return the position of a replacement whose new object is still missing."""
         found = (
@@ -390,17 +449,22 @@ class StepRecorder:
         return next(found, None)
 
     def _record_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> None:
-        resource, ref = step.child.resource, step.child.ref
+        resource, ref, undo = step.child.resource, step.child.ref, self._grade_deletion(planned, step, write)
         if planned.replaced is not None:
             reason, is_uncertain = planned.reason, planned.is_uncertain
             change = Change(
-                action=Action.REPLACE, resource=resource, old_ref=ref, reason=reason, is_uncertain=is_uncertain
+                action=Action.REPLACE,
+                resource=resource,
+                old_ref=ref,
+                reason=reason,
+                is_uncertain=is_uncertain,
+                undo=undo,
             )
             self._add(change)
         elif not any(each.old_ref == ref for each in self.changes):
             reason = "another object took its place" if resource in self.resources() else ""
-            change = Change(action=Action.DELETE, resource=resource, ref=ref, reason=reason, unchecked=write.unchecked)
-            self._add(change)
+            made = Change(action=Action.DELETE, resource=resource, ref=ref, reason=reason, unchecked=write.unchecked)
+            self._add(dataclasses.replace(made, undo=undo))
 
     def _record_update(
         self, resource: str, step: Step, write: DryRunWrite, *, reason: str, action: Action | None = None
@@ -425,8 +489,18 @@ class StepRecorder:
                 reason=reason,
                 fields=tuple(self._explain(each) for each in fields),
                 unchecked=write.unchecked,
+                undo=self._grade_update(step, write, is_adopted=action is Action.ADOPT),
             )
         )
+
+    def _grade_update(self, step: Step, write: DryRunWrite, *, is_adopted: bool) -> Reversal | None:
+        if write.before is None or write.after is None:
+            return None
+        if is_adopted:
+            return reversal.grade_adoption(write.before, write.after)
+        key = steps.find_kind(step).key
+        is_once = isinstance(step, Apply) and self.is_once(step.resource)
+        return update_reversal.grade_update(key, write.before, write.after, is_once=is_once)
 
     def _explain(self, change: FieldChange) -> FieldChange:
         return dataclasses.replace(change, old=self.unknown.explain(change.old), new=self.unknown.explain(change.new))
@@ -471,3 +545,16 @@ def find_former(raw: Object | None, step: Step) -> str:
         (each["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "") for each in (raw, step.manifest)
     )
     return str(former) if former != label else ""
+
+
+def find_key(manifest: Object) -> str:
+    """Return the `Kind.key` of a manifest."""
+    group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
+    return kinds.make_key(group, object_fields.text(manifest, "kind"))
+
+
+def is_adopting(stack: Object | None, resource: str) -> bool:
+    """Return whether the spec of a Stack adopts an existing object of the resource; False if others contain its template."""
+    spec = object_fields.mapping(stack, "spec")
+    policy = object_fields.text(spec, "template", "resources", members.root_of(resource), "adoptionPolicy")
+    return (policy or object_fields.text(spec, "adoptionPolicy")) == "Adopt"

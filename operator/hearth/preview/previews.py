@@ -18,7 +18,8 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
-from hearth.plan.resource import definition_warnings, enforcement
+from hearth.plan.resource import definition_warnings, enforcement, reversal, step_planning
+from hearth.plan.resource.reversal import Reversal
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.preview import field_changes, object_copies, preview_run, preview_world, recognition
@@ -89,7 +90,9 @@ async def preview_deletion(live: LiveCluster, request: PreviewRequest, *, now: f
         is_kept = child.must_not_delete or bool(contents)
         reason = preview_run.explain_release(child, contents) if is_kept else ""
         action = Action.KEEP if is_kept else Action.DELETE
-        changes.append(Change(action=action, resource=child.resource, ref=child.ref, reason=reason))
+        adopts = preview_run.is_adopting(request.present, child.resource)
+        undo = grade_removal(copy, is_released=is_kept, adopts=adopts)
+        changes.append(Change(action=action, resource=child.resource, ref=child.ref, reason=reason, undo=undo))
     stack = world.stack
     return Preview(
         kind=stack.kind,
@@ -250,25 +253,39 @@ def list_unfinished(run: PreviewRun) -> Iterator[Change]:
         elif status.state is ResourceState.WAITING:
             yield make(action=Action.WAIT)
     if run.reconciler.planner is not None:
-        yield from list_obsolete(run.reconciler.planner)
+        yield from list_obsolete(run, run.reconciler.planner)
 
 
-def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
+def grade_removal(copy: ObjectCopy, *, is_released: bool, adopts: bool) -> Reversal:
+    """Return how a rollback undoes that an object is deleted or released."""
+    child = copy.child
+    if is_released:
+        return reversal.grade_release(is_adopted=child.is_adopted, adopts=adopts)
+    return reversal.grade_deletion(child.kind.key, copy.raw)
+
+
+def list_obsolete(run: PreviewRun, planner: StackPlanner) -> Iterator[Change]:
     """Yield the obsolete objects that stay."""
     for child in planner.preserved.values():
         reason = "it holds data or is retained, and no user asked for its removal"
-        yield Change(action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason)
+        yield Change(
+            action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason, undo=reversal.COMPLETE
+        )
     held = planner.deletion_guard.held_deletions
     unnamed = {child.uid: name for name, found in planner.find_unnamed().items() for child in found}
     for uid, child in planner.cleanup.children.items():
-        make = functools.partial(Change, resource=child.resource, ref=child.ref)
+        copy = run.world.copies.find(object_copies.place_of(child.ref))
+        is_released = step_planning.is_retained(child, planner.blueprint)
+        adopts = run.adopts(child.resource)
+        undo = grade_removal(copy, is_released=is_released, adopts=adopts) if copy is not None else None
+        make = functools.partial(Change, resource=child.resource, ref=child.ref, undo=undo)
         if uid in unnamed:
             reason = f"it stays until the name of {unnamed[uid]} is known, which may be the same"
             yield make(action=Action.WAIT, reason=reason)
         elif uid not in held:
             yield make(action=Action.WAIT, reason="its deletion waits until the resources of the target are ready")
         elif held[uid].is_denied:
-            yield make(action=Action.FAIL, reason=held[uid].message)
+            yield make(action=Action.FAIL, reason=held[uid].message, undo=None)
         else:
             yield make(action=Action.STOP, hook=enforcement.BEFORE[environment_rules.Action.DELETE])
     for name in planner.find_post_delete_stops():
@@ -363,9 +380,17 @@ def redact_change(change: Change, texts: frozenset[str]) -> Change:
         return dataclasses.replace(each, old=old, new=new)
 
     reason, unchecked = (redaction.redact(text, texts) for text in (change.reason, change.unchecked))
-    return dataclasses.replace(
-        change, fields=tuple(map(redact_field, change.fields)), reason=reason, unchecked=unchecked
-    )
+    fields, undo = tuple(map(redact_field, change.fields)), redact_undo(change.undo, texts)
+    return dataclasses.replace(change, fields=fields, reason=reason, unchecked=unchecked, undo=undo)
+
+
+def redact_undo(undo: Reversal | None, texts: frozenset[str]) -> Reversal | None:
+    """Return how a change is undone, without these texts."""
+    if undo is None:
+        return None
+    lost = tuple(redaction.redact(each, texts) for each in undo.lost)
+    field, reason = (redaction.redact(text, texts) for text in (undo.field, undo.reason))
+    return dataclasses.replace(undo, field=field, reason=reason, lost=lost)
 
 
 def find_sensitive(manifest: Object, texts: frozenset[str]) -> list[FieldPath]:

@@ -17,6 +17,7 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
+from hearth.plan.resource.reversal import Reversal, Reversibility
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import Absent, FieldChange
 
@@ -34,6 +35,8 @@ MARKS: Final[Mapping[Action, tuple[str, str, str, str]]] = {
     Action.WAIT: (".", "dim", "wait", "waiting"),
 }
 """The mark, the style, the word and the counted word of each action."""
+UNREACHED: Final = frozenset({Action.STOP, Action.WAIT})
+"""Actions after which more may happen that the preview does not show."""
 LONGEST_VALUE: Final = 200
 """Characters of a value in a line."""
 WHITE_SPACE: Final = re.compile(r"[^\S \n]")
@@ -50,7 +53,7 @@ def list_lines(preview: Preview) -> Iterator[Line]:
         yield from list_change(change)
     for note in preview.notes:
         yield [(f"note: {safe_text.one_line(note)}", "")]
-    yield [(count(preview), "")]
+    yield [(summarize(preview), "")]
     for nested in preview.nested:
         yield [("", "")]
         for line in list_lines(nested):
@@ -112,6 +115,17 @@ def list_change(change: Change) -> Iterator[Line]:
         yield from list_field(each)
     if change.unchecked:
         yield [(f"    not checked by the API server: {safe_text.one_line(change.unchecked)}", "dim")]
+    if change.undo is not None and change.undo.grade is not Reversibility.REVERSIBLE:
+        yield [(f"    {safe_text.one_line(describe_undo(change.undo))}", "dim")]
+
+
+def describe_undo(undo: Reversal) -> str:
+    """Return how a change is undone, with the field that prevents it, or with what is lost."""
+    grade = str(undo.grade)
+    if undo.grade is Reversibility.ONE_WAY:
+        return ": ".join(filter(None, (grade, undo.field, undo.reason)))
+    lost = f"lost: {enumeration.enumerate_names(undo.lost)}" if undo.lost else ""
+    return f"{grade}: {'; '.join(filter(None, (undo.reason, lost)))}".removesuffix(": ")
 
 
 def describe_objects(change: Change) -> str:
@@ -187,6 +201,27 @@ def count(preview: Preview) -> str:
         if found[action, is_uncertain]
     ]
     return ", ".join(counted) or "no change"
+
+
+def summarize(preview: Preview) -> str:
+    """Return how many of what, and how a rollback undoes it."""
+    counted = count(preview)
+    if preview.undo is None:
+        return counted
+    return f"{counted}; can be undone: {describe_whole(preview)}"
+
+
+def describe_whole(preview: Preview) -> str:
+    """Return how a rollback undoes all changes, and whether a part of them is not known."""
+    is_partial = any(each.undo is None and each.action in UNREACHED for each in preview.changes)
+    left = ", as far as it is known" if is_partial else ""
+    match preview.undo:
+        case Reversibility.ONE_WAY:
+            return f"not completely (one-way){left}"
+        case Reversibility.RECREATES:
+            return f"with new objects (recreates){left}"
+        case _:
+            return f"yes (reversible){left}"
 
 
 # The previews of the instances of a StackDefinition: those with the same changes together.
@@ -273,6 +308,7 @@ def to_output(preview: Preview) -> Object:
         "new": preview.is_new,
         "revision": preview.revision,
         "changed": preview.has_changes,
+        **({"undo": str(preview.undo)} if preview.undo is not None else {}),
         "changes": [write_change(each) for each in preview.changes],
         **({"nested": [to_output(each) for each in preview.nested]} if preview.nested else {}),
         "notes": list(preview.notes),
@@ -293,7 +329,16 @@ def write_change(change: Change) -> Object:
         "reason": change.reason,
         "fields": [write_field(each) for each in change.fields],
         "unchecked": change.unchecked,
+        "undo": write_undo(change.undo),
     }
+    return {key: value for key, value in written.items() if value}
+
+
+def write_undo(undo: Reversal | None) -> Object | None:
+    """Return how a change is undone; empty parts are omitted."""
+    if undo is None:
+        return None
+    written = {"grade": str(undo.grade), "field": undo.field, "reason": undo.reason, "lost": list(undo.lost)}
     return {key: value for key, value in written.items() if value}
 
 
@@ -318,7 +363,7 @@ CHANGED: Final = frozenset({Action.UPDATE, Action.REPLACE, Action.STOP})
 
 def write_markdown(preview: Preview) -> str:
     """Return a title, the count, and one block in the syntax of a diff."""
-    title, summary = describe(preview), count(preview)
+    title, summary = describe(preview), summarize(preview)
     lines = [f"### {escape(title)}", ""]
     if preview.rejection:
         body = ["".join(text for text, _ in line) for line in list_mistakes(preview)]
