@@ -9,7 +9,7 @@ from hearth.model import value_class
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import reversal
-from hearth.plan.resource.reversal import Reversal, Reversibility
+from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.field_changes import FieldChange
 
 
@@ -49,7 +49,7 @@ class Change:
     fields: tuple[FieldChange, ...] = ()
     unchecked: str = ""
     """Why the API server did not check the change, or "" if it did."""
-    undo: Reversal | None = None
+    undo: Undo | None = None
     """How a rollback undoes it; None if it does not happen, or if the preview does not reach it."""
 
 
@@ -79,7 +79,7 @@ class Preview:
         return bool(self.changes)
 
     @property
-    def undo(self) -> Reversibility | None:
+    def undo(self) -> UndoGrade | None:
         """Return how a rollback undoes the whole change, those of nested Stacks included; None if nothing is changed."""
         grades = [each.undo.grade for each in self.changes if each.undo is not None]
         grades += [each.undo for each in self.nested if each.undo is not None]

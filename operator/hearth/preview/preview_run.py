@@ -28,7 +28,7 @@ from hearth.plan.resource import (
     step_planning,
     update_reversal,
 )
-from hearth.plan.resource.reversal import Reversal
+from hearth.plan.resource.reversal import Undo
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -423,7 +423,7 @@ class StepRecorder:
         else:
             self._add(made)
 
-    def _grade_creation(self, planned: PlannedStep, step: Apply, write: DryRunWrite) -> Reversal:
+    def _grade_creation(self, planned: PlannedStep, step: Apply, write: DryRunWrite) -> Undo:
         key, after, is_once = step.kind.key, write.after or step.manifest, self.is_once(step.resource)
         if planned.replaced is not None and planned.replaced_raw is not None:
             old = planned.replaced.kind.key, planned.replaced_raw
@@ -431,7 +431,7 @@ class StepRecorder:
         policy = (step.manifest["metadata"].get("annotations") or {}).get(names.ANNOTATION_DELETION_POLICY)
         return reversal.grade_creation(key, after, is_retained=policy == names.RETAIN, is_once=is_once)
 
-    def _grade_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> Reversal:
+    def _grade_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> Undo:
         key, before, is_once = step.child.kind.key, write.before or {}, self.is_once(step.child.resource)
         if planned.successor is None:
             return reversal.grade_deletion(key, before, is_once=is_once)
@@ -493,11 +493,14 @@ class StepRecorder:
             )
         )
 
-    def _grade_update(self, step: Step, write: DryRunWrite, *, is_adopted: bool) -> Reversal | None:
+    def _grade_update(self, step: Step, write: DryRunWrite, *, is_adopted: bool) -> Undo | None:
         if write.before is None or write.after is None:
             return None
         if is_adopted:
             return reversal.grade_adoption(write.before, write.after)
+        if isinstance(step, Apply) and step.repaired_fields:
+            # The operator repairs them without the change as well.
+            return reversal.COMPLETE
         key = steps.find_kind(step).key
         is_once = isinstance(step, Apply) and self.is_once(step.resource)
         return update_reversal.grade_update(key, write.before, write.after, is_once=is_once)

@@ -19,7 +19,7 @@ from hearth.model.text import redaction
 from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import definition_warnings, enforcement, reversal, step_planning
-from hearth.plan.resource.reversal import Reversal
+from hearth.plan.resource.reversal import Undo
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.preview import field_changes, object_copies, preview_run, preview_world, recognition
@@ -256,7 +256,7 @@ def list_unfinished(run: PreviewRun) -> Iterator[Change]:
         yield from list_obsolete(run, run.reconciler.planner)
 
 
-def grade_removal(copy: ObjectCopy, *, is_released: bool, adopts: bool) -> Reversal:
+def grade_removal(copy: ObjectCopy, *, is_released: bool, adopts: bool) -> Undo:
     """Return how a rollback undoes that an object is deleted or released."""
     child = copy.child
     if is_released:
@@ -268,9 +268,7 @@ def list_obsolete(run: PreviewRun, planner: StackPlanner) -> Iterator[Change]:
     """Yield the obsolete objects that stay."""
     for child in planner.preserved.values():
         reason = "it holds data or is retained, and no user asked for its removal"
-        yield Change(
-            action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason, undo=reversal.COMPLETE
-        )
+        yield Change(action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason, undo=reversal.COMPLETE)
     held = planner.deletion_guard.held_deletions
     unnamed = {child.uid: name for name, found in planner.find_unnamed().items() for child in found}
     for uid, child in planner.cleanup.children.items():
@@ -384,7 +382,7 @@ def redact_change(change: Change, texts: frozenset[str]) -> Change:
     return dataclasses.replace(change, fields=fields, reason=reason, unchecked=unchecked, undo=undo)
 
 
-def redact_undo(undo: Reversal | None, texts: frozenset[str]) -> Reversal | None:
+def redact_undo(undo: Undo | None, texts: frozenset[str]) -> Undo | None:
     """Return how a change is undone, without these texts."""
     if undo is None:
         return None

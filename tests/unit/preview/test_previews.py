@@ -185,6 +185,52 @@ def test_a_retained_object_stays() -> None:
     assert find(preview, "a").reason == "deletionPolicy is Retain"
 
 
+def claim() -> Object:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return resource("PersistentVolumeClaim", keys={"readyWhen": ["true"]}, spec=spec)
+
+
+def job(image: str) -> Object:
+    pods = {"restartPolicy": "Never", "containers": [{"name": "main", "image": image}]}
+    keys = {"readyWhen": ["true"]}
+    return resource("Job", api_version="batch/v1", keys=keys, spec={"template": {"spec": pods}})
+
+
+def waiting(resource: Object) -> Object:
+    return {**resource, "dependsOn": ["never"]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grade"),
+    [
+        pytest.param({"a": config(v="x")}, {"a": config(v="y")}, "reversible", id="update"),
+        pytest.param({}, {"a": config(v="x")}, "reversible", id="create"),
+        pytest.param({"a": config(v="x")}, {}, "recreates", id="delete"),
+        pytest.param({"a": claim()}, {}, "one-way", id="claim"),
+        pytest.param({"a": job("one")}, {"a": job("two")}, "one-way", id="job"),
+        pytest.param({}, {"a": {**probe(value=1), "completion": "Once"}}, "one-way", id="runs-once"),
+        pytest.param({}, {"a": {**config(v="x"), "deletionPolicy": "Retain"}}, "one-way", id="create-retained"),
+        pytest.param({"a": {**config(v="x"), "deletionPolicy": "Retain"}}, {}, "one-way", id="release"),
+        pytest.param(
+            {"a": {**config(v="x"), "deletionPolicy": "Retain", "adoptionPolicy": "Adopt"}}, {}, "reversible", id="release-for-adoption"
+        ),
+        pytest.param({"a": claim()}, {"never": probe(value=1, fails="cannot")}, "one-way", id="deletion-waits"),
+        pytest.param({"a": config(v="x")}, {"a": config(v="x"), "b": waiting(config(v="y"))}, None, id="refused"),
+    ],
+)  # fmt: skip
+def test_a_preview_says_how_a_rollback_undoes_it(before: Object, after: Object, grade: str | None) -> None:
+    other = {"other": config(v="x")}
+    assert preview_after(spec_of({**other, **before}), spec_of({**other, **after})).undo == grade
+
+
+def test_a_deletion_that_stops_first_is_graded() -> None:
+    rules = {"environment": {"breakpoints": [{"resource": "a", "at": ["PreDelete"]}]}}
+    before = {"a": claim(), "b": config(v="x")}
+    preview = preview_after(spec_of(before, **rules), spec_of({"b": config(v="x")}, **rules))
+    assert actions(preview) == {"a": Action.STOP}
+    assert preview.undo == "one-way"
+
+
 def test_sensitive_values_and_secrets_are_not_shown() -> None:
     rules = {"password": {"type": "string", "sensitive": True}}
 

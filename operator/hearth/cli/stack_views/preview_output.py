@@ -17,7 +17,7 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
-from hearth.plan.resource.reversal import Reversal, Reversibility
+from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import Absent, FieldChange
 
@@ -115,17 +115,17 @@ def list_change(change: Change) -> Iterator[Line]:
         yield from list_field(each)
     if change.unchecked:
         yield [(f"    not checked by the API server: {safe_text.one_line(change.unchecked)}", "dim")]
-    if change.undo is not None and change.undo.grade is not Reversibility.REVERSIBLE:
+    if change.undo is not None and change.undo.grade is not UndoGrade.REVERSIBLE:
         yield [(f"    {safe_text.one_line(describe_undo(change.undo))}", "dim")]
 
 
-def describe_undo(undo: Reversal) -> str:
-    """Return how a change is undone, with the field that prevents it, or with what is lost."""
-    grade = str(undo.grade)
-    if undo.grade is Reversibility.ONE_WAY:
-        return ": ".join(filter(None, (grade, undo.field, undo.reason)))
+def describe_undo(undo: Undo) -> str:
+    """Return how a change is undone: with the field that prevents it, or with what is lost."""
+    if undo.grade is UndoGrade.ONE_WAY:
+        named = f" ({undo.field})" if undo.field else ""
+        return f"undo: {undo.grade}{named}: {undo.reason}"
     lost = f"lost: {enumeration.enumerate_names(undo.lost)}" if undo.lost else ""
-    return f"{grade}: {'; '.join(filter(None, (undo.reason, lost)))}".removesuffix(": ")
+    return f"undo: {'; '.join(filter(None, (undo.grade, undo.reason, lost)))}"
 
 
 def describe_objects(change: Change) -> str:
@@ -216,9 +216,9 @@ def describe_whole(preview: Preview) -> str:
     is_partial = any(each.undo is None and each.action in UNREACHED for each in preview.changes)
     left = ", as far as it is known" if is_partial else ""
     match preview.undo:
-        case Reversibility.ONE_WAY:
+        case UndoGrade.ONE_WAY:
             return f"not completely (one-way){left}"
-        case Reversibility.RECREATES:
+        case UndoGrade.RECREATES:
             return f"with new objects (recreates){left}"
         case _:
             return f"yes (reversible){left}"
@@ -334,7 +334,7 @@ def write_change(change: Change) -> Object:
     return {key: value for key, value in written.items() if value}
 
 
-def write_undo(undo: Reversal | None) -> Object | None:
+def write_undo(undo: Undo | None) -> Object | None:
     """Return how a change is undone; empty parts are omitted."""
     if undo is None:
         return None

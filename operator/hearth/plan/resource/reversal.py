@@ -47,10 +47,11 @@ LOSSES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What a new object of the kind does not have, in addition to `find_addresses`, by `Kind.key`."""
 CUSTOM_LOSS: Final = "data of that kind, if it holds any"
+EXTERNAL: Final = "its external address"
 RUN_REASON: Final = "its Pods run, and a rollback does not undo their work"
 
 
-class Reversibility(enum.StrEnum):
+class UndoGrade(enum.StrEnum):
     """How a change can be undone. A closed set, the best first."""
 
     REVERSIBLE = "reversible"
@@ -61,14 +62,14 @@ class Reversibility(enum.StrEnum):
     """A rollback cannot undo it."""
 
 
-GRADES: Final = tuple(Reversibility)
+GRADES: Final = tuple(UndoGrade)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Reversal:
+class Undo:
     """How a rollback undoes one change."""
 
-    grade: Reversibility
+    grade: UndoGrade
     field: str = ""
     """The field or policy that makes it one-way: `spec.resources.requests.storage`; "" for none."""
     reason: str = ""
@@ -77,27 +78,36 @@ class Reversal:
     """What the new object of `RECREATES` does not have."""
 
 
-COMPLETE: Final = Reversal(grade=Reversibility.REVERSIBLE)
+@value_class.dataclass(frozen=True, slots=True)
+class AssignedAddress:
+    """An address that the API server or a load balancer chose."""
+
+    type: str
+    """`its cluster IP`."""
+    value: str
 
 
-def find_worst(grades: Iterable[Reversibility]) -> Reversibility:
+COMPLETE: Final = Undo(grade=UndoGrade.REVERSIBLE)
+
+
+def find_worst(grades: Iterable[UndoGrade]) -> UndoGrade:
     """Return the worst grade; `REVERSIBLE` for none."""
-    return max(grades, key=GRADES.index, default=Reversibility.REVERSIBLE)
+    return max(grades, key=GRADES.index, default=UndoGrade.REVERSIBLE)
 
 
-def grade_creation(kind: str, after: Object, *, is_retained: bool = False, is_once: bool = False) -> Reversal:
+def grade_creation(kind: str, after: Object, *, is_retained: bool = False, is_once: bool = False) -> Undo:
     """Return how a creation is undone, which a rollback does by a deletion.
 
     kind: `Kind.key`; is_retained: whether the operator must not delete the object; is_once: `completion: Once`.
     """
     if is_running(kind, after, is_once=is_once):
-        return make_run_reversal(kind)
+        return make_run_undo(kind)
     if is_retained:
         return make_one_way("deletionPolicy", "it is Retain, so the object stays after a rollback, without an owner")
     return COMPLETE
 
 
-def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Reversal:
+def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Undo:
     """Return how a deletion is undone, which a rollback does by a new object."""
     if kind in DATA_LOSSES:
         return make_one_way("", DATA_LOSSES[kind])
@@ -110,14 +120,14 @@ def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Rever
         if (foreign := next(find_foreign_keys(before, part), "")) != "":
             return make_one_way(foreign, "another program wrote it, and the Stack does not know its value")
     is_rerun = is_running(kind, before, is_once=is_once)
-    return Reversal(
-        grade=Reversibility.RECREATES,
+    return Undo(
+        grade=UndoGrade.RECREATES,
         reason="the new object runs again unless its work stays finished" if is_rerun else "",
         lost=tuple(find_losses(kind, before)),
     )
 
 
-def grade_release(*, is_adopted: bool, adopts: bool) -> Reversal:
+def grade_release(*, is_adopted: bool, adopts: bool) -> Undo:
     """Return how a release is undone: a rollback finds the object without an owner, and may have to adopt it.
 
     is_adopted: whether the Stack adopted the object before; adopts: whether a policy lets it adopt this one.
@@ -130,7 +140,7 @@ def grade_release(*, is_adopted: bool, adopts: bool) -> Reversal:
 
 def grade_replacement(
     old: tuple[str, Object], new: tuple[str, Object], replacement: Replacement, *, is_once: bool = False
-) -> Reversal:
+) -> Undo:
     """Return how a replacement is undone, which a rollback does by another one.
 
     old, new: `Kind.key` and the object; of the new one perhaps only its manifest.
@@ -139,15 +149,15 @@ def grade_replacement(
     if replacement is Replacement.KEEP_CLAIMS:
         if (grown := find_grown_template(before, new[1])) != "":
             return make_one_way(grown, "claims that have grown never shrink")
-        return Reversal(grade=Reversibility.RECREATES, lost=LOSSES[data_kinds.STATEFUL_SET])
+        return Undo(grade=UndoGrade.RECREATES, lost=LOSSES[data_kinds.STATEFUL_SET])
     creation = grade_creation(*new, is_once=is_once)
     deletion = grade_deletion(kind, before, is_once=is_once)
     if replacement is Replacement.CREATE_FIRST and kind == data_kinds.STATEFUL_SET and data_kinds.has_claims(before):
         deletion = with_loss(deletion, "the data since then, whose claims stay, unused")
-    return creation if creation.grade is Reversibility.ONE_WAY else deletion
+    return creation if creation.grade is UndoGrade.ONE_WAY else deletion
 
 
-def grade_adoption(before: Object, after: Object) -> Reversal:
+def grade_adoption(before: Object, after: Object) -> Undo:
     """Return how the adoption of an existing object is undone, which a rollback does by its release, as it is then."""
     changed = next(
         overwritten_fields.find_changed_fields(overwritten_fields.strip(before), overwritten_fields.strip(after)), ""
@@ -157,23 +167,23 @@ def grade_adoption(before: Object, after: Object) -> Reversal:
     return COMPLETE
 
 
-def make_one_way(field: str, reason: str) -> Reversal:
+def make_one_way(field: str, reason: str) -> Undo:
     """Return that nothing undoes a change."""
-    return Reversal(grade=Reversibility.ONE_WAY, field=field, reason=reason)
+    return Undo(grade=UndoGrade.ONE_WAY, field=field, reason=reason)
 
 
-def make_run_reversal(kind: str, *, field: str = "") -> Reversal:
+def make_run_undo(kind: str, *, field: str = "") -> Undo:
     """Return that nothing undoes the work of an object that runs to completion."""
     usual = "spec.template" if kind == run_policy.JOB else "spec" if kind == run_policy.POD else "completion"
     reason = RUN_REASON if kind in (run_policy.JOB, run_policy.POD) else "it runs once, and a rollback does not undo it"
     return make_one_way(field or usual, reason)
 
 
-def with_loss(reversal: Reversal, loss: str) -> Reversal:
-    """Return the reversal with another loss, unless it is one-way."""
-    if reversal.grade is Reversibility.ONE_WAY:
-        return reversal
-    return Reversal(grade=reversal.grade, reason=reversal.reason, lost=(*reversal.lost, loss))
+def with_loss(undo: Undo, loss: str) -> Undo:
+    """Return the undo with another loss, unless it is one-way."""
+    if undo.grade is UndoGrade.ONE_WAY:
+        return undo
+    return Undo(grade=undo.grade, reason=undo.reason, lost=(*undo.lost, loss))
 
 
 def is_running(kind: str, raw: Object, *, is_once: bool) -> bool:
@@ -187,37 +197,37 @@ def is_running(kind: str, raw: Object, *, is_once: bool) -> bool:
 def find_losses(kind: str, before: Object) -> Iterator[str]:
     """Yield what a new object does not have, by the kind of the old one."""
     yield from LOSSES.get(kind, ())
-    yield from find_addresses(kind, before)
+    yield from dict.fromkeys(address.type for address in find_addresses(kind, before))
     group = kind.partition(".")[2]
     if group not in data_kinds.KNOWN_GROUPS and group != names.GROUP:
         yield CUSTOM_LOSS
 
 
-def find_addresses(kind: str, raw: Object) -> Iterator[str]:
+def find_addresses(kind: str, raw: Object) -> Iterator[AssignedAddress]:
     """Yield the addresses that were assigned to an object, and that its definition does not set."""
     if kind == "Service":
         owners = overwritten_fields.find_owners(raw).at("f:spec")
         address = object_fields.text(raw, "spec", "clusterIP")
         if address not in ("", "None") and owners.at("f:clusterIP").ours is None:
-            yield f"cluster IP {address}"
+            yield AssignedAddress("its cluster IP", address)
         yield from find_node_ports(raw, owners)
     balanced = object_fields.entries(raw, "status", "loadBalancer", "ingress")
     for each in (*balanced, *object_fields.entries(raw, "status", "addresses")):
         address = next((each[key] for key in ("ip", "hostname", "value") if isinstance(each.get(key), str)), "")
         if address:
-            yield f"address {address}"
+            yield AssignedAddress(EXTERNAL, address)
 
 
-def find_node_ports(raw: Object, spec_owners: Owners) -> Iterator[str]:
+def find_node_ports(raw: Object, spec_owners: Owners) -> Iterator[AssignedAddress]:
     """Yield the node ports that were assigned to a Service."""
     owners = spec_owners.at("f:ports")
     for port in object_fields.entries(raw, "spec", "ports"):
         element = next((each for each in owners.list_items() if apply_obstacles.is_named(port, each)), "")
         if port.get("nodePort") and owners.at(element).at("f:nodePort").ours is None:
-            yield f"node port {port['nodePort']}"
+            yield AssignedAddress("its node port", str(port["nodePort"]))
     health = object_fields.number(raw, "spec", "healthCheckNodePort")
     if health and spec_owners.at("f:healthCheckNodePort").ours is None:
-        yield f"node port {health}"
+        yield AssignedAddress("its node port for health checks", str(health))
 
 
 def find_foreign_keys(raw: Object, part: str) -> Iterator[str]:

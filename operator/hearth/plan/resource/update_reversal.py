@@ -13,38 +13,43 @@ from hearth.model import object_fields
 from hearth.model.child import Object
 from hearth.plan.ownership import field_ownership, overwritten_fields
 from hearth.plan.resource import data_kinds, reversal
-from hearth.plan.resource.reversal import Reversal, Reversibility
+from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.plan.state import run_policy
 
 MUTABLE_CLAIM_FIELDS: Final = frozenset({"volumeAttributesClassName"})
 """Fields in the spec of a claim that change both ways. All others change once."""
+REPLICATED: Final = frozenset({"Deployment.apps", "ReplicaSet.apps", data_kinds.STATEFUL_SET})
+"""Kinds whose number of replicas stays when it leaves the definition."""
 DEPTH: Final = 32
 """Levels of a schema that are compared."""
 
 
-def grade_update(kind: str, before: Object, after: Object, *, is_once: bool = False) -> Reversal:
+def grade_update(kind: str, before: Object, after: Object, *, is_once: bool = False) -> Undo:
     """Return how a change in place is undone."""
     if reversal.is_running(kind, after, is_once=is_once) and not reversal.is_running(kind, before, is_once=is_once):
-        return reversal.make_run_reversal(kind, field="spec.suspend" if kind == run_policy.JOB else "")
+        return reversal.make_run_undo(kind, field="spec.suspend" if kind == run_policy.JOB else "")
     if is_once and kind not in (run_policy.JOB, run_policy.POD) and before.get("spec") != after.get("spec"):
-        return reversal.make_run_reversal(kind)
+        return reversal.make_run_undo(kind)
     specific = SPECIFIC.get(kind, find_nothing)(before, after) or reversal.COMPLETE
-    if specific.grade is Reversibility.ONE_WAY:
+    if specific.grade is UndoGrade.ONE_WAY:
         return specific
     present, changed = (overwritten_fields.strip(raw) for raw in (before, after))
     owners = overwritten_fields.find_owners(before)
     overwritten = next(overwritten_fields.find_overwritten(present, changed, owners), "")
     if overwritten:
         return reversal.make_one_way(overwritten, "another program set its value, which a rollback does not restore")
+    counts = [object_fields.number(raw, "spec", "replicas") for raw in (before, after)]
+    if kind in REPLICATED and counts[0] != counts[1] and owners.at("f:spec").at("f:replicas").ours is None:
+        return reversal.make_one_way("spec.replicas", "a number that leaves the definition stays, for an autoscaler")
     return specific
 
 
-def find_nothing(before: Object, after: Object) -> Reversal | None:  # noqa: ARG001 -- as for other kinds
+def find_nothing(before: Object, after: Object) -> Undo | None:  # noqa: ARG001 -- as for other kinds
     """Return None: no rule applies to the kind."""
     return None
 
 
-def grade_claim(before: Object, after: Object) -> Reversal | None:
+def grade_claim(before: Object, after: Object) -> Undo | None:
     """Return how the change of a claim is undone; None if it is like any other."""
     old, new = (object_fields.mapping(raw, "spec") for raw in (before, after))
     for field in overwritten_fields.find_changed_fields(old, new, path="spec"):
@@ -56,7 +61,7 @@ def grade_claim(before: Object, after: Object) -> Reversal | None:
     return None
 
 
-def grade_stateful_set(before: Object, after: Object) -> Reversal | None:
+def grade_stateful_set(before: Object, after: Object) -> Undo | None:
     """Return that fewer replicas delete claims, if a StatefulSet says so."""
     old, new = (object_fields.number(raw, "spec", "replicas") for raw in (before, after))
     is_deleted = object_fields.text(after, "spec", reversal.RETENTION, "whenScaled") == "Delete"
@@ -67,42 +72,43 @@ def grade_stateful_set(before: Object, after: Object) -> Reversal | None:
     return None
 
 
-def grade_service(before: Object, after: Object) -> Reversal | None:
+def grade_service(before: Object, after: Object) -> Undo | None:
     """Return which assigned addresses a Service loses."""
     kept = set(reversal.find_addresses("Service", after))
-    balancers = [object_fields.text(raw, "spec", "type") == "LoadBalancer" for raw in (before, after)]
-    lost = tuple(
-        each
-        for each in reversal.find_addresses("Service", before)
-        # A dry run returns no new status.
-        if each not in kept and not (all(balancers) and each.startswith("address "))
+    # A dry run returns no new status.
+    is_balanced = object_fields.text(after, "spec", "type") == "LoadBalancer"
+    lost = dict.fromkeys(
+        address.type
+        for address in reversal.find_addresses("Service", before)
+        if address not in kept and not (is_balanced and address.type == reversal.EXTERNAL)
     )
-    return Reversal(grade=Reversibility.RECREATES, reason="on the same object", lost=lost) if lost else None
+    reason = "the same object gets other addresses"
+    return Undo(grade=UndoGrade.RECREATES, reason=reason, lost=tuple(lost)) if lost else None
 
 
-def grade_immutable(before: Object, after: Object) -> Reversal | None:
+def grade_immutable(before: Object, after: Object) -> Undo | None:
     """Return that a ConfigMap or Secret becomes immutable, so that a rollback replaces it."""
     if after.get("immutable") is True and before.get("immutable") is not True:
-        return Reversal(grade=Reversibility.RECREATES, reason="immutable: true cannot be changed back in place")
+        return Undo(grade=UndoGrade.RECREATES, reason="immutable: true cannot be changed back in place")
     return None
 
 
-def grade_pod(before: Object, after: Object) -> Reversal | None:
+def grade_pod(before: Object, after: Object) -> Undo | None:
     """Return that a Pod accepts most changes only once."""
     old, new = (object_fields.mapping(raw, "spec") for raw in (before, after))
     once = (
         each for each in overwritten_fields.find_changed_fields(old, new, path="spec") if not each.endswith(".image")
     )
     if (field := next(once, "")) != "":
-        return Reversal(
-            grade=Reversibility.RECREATES,
+        return Undo(
+            grade=UndoGrade.RECREATES,
             reason=f"{field} cannot be changed back in place",
             lost=reversal.LOSSES[run_policy.POD],
         )
     return None
 
 
-def grade_definition(before: Object, after: Object) -> Reversal | None:
+def grade_definition(before: Object, after: Object) -> Undo | None:
     """Return what the objects of a CustomResourceDefinition lose, or that a version cannot be removed again."""
     old, new = (
         {object_fields.text(each, "name"): each for each in object_fields.entries(raw, "spec", "versions")}
@@ -110,7 +116,7 @@ def grade_definition(before: Object, after: Object) -> Reversal | None:
     )
     for name in old.keys() - new.keys():
         return reversal.make_one_way(
-            f"spec.versions[{name}]", "clients of the version lose access to all objects of the kind"
+            f"spec.versions[{name}]", "owners of fields that objects record in this version are lost"
         )
     for name in new.keys() - old.keys():
         if new[name].get("storage") is True:

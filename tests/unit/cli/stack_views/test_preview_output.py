@@ -8,6 +8,8 @@ from hearth.cli.stack_views import preview_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
+from hearth.plan.resource import reversal
+from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import ABSENT, FieldChange
 
@@ -68,6 +70,57 @@ def test_the_text_has_a_line_for_each_resource_and_field() -> None:
         "    not checked by the API server: you may not",
         "! stop        db/PreUpdate (configmap/shop-db): is stopped",
         "1 created, 1 changed, 1 perhaps changed, 1 replaced, 1 deleted, 1 stopped",
+    ]
+
+
+CLAIM = Undo(grade=UndoGrade.ONE_WAY, field="spec.resources.requests.storage", reason="a claim never shrinks")
+SERVICE = Undo(grade=UndoGrade.RECREATES, lost=("its cluster IP", "its node port"))
+GRADED = (
+    Change(action=Action.UPDATE, resource="data", ref=ref("shop-data"), undo=CLAIM),
+    Change(action=Action.DELETE, resource="web", ref=ref("shop-web"), undo=SERVICE),
+    Change(action=Action.CREATE, resource="more", ref=ref("shop-more"), undo=reversal.COMPLETE),
+)
+
+
+def test_a_change_says_what_its_way_back_loses_and_the_last_line_the_worst() -> None:
+    assert write(make(*GRADED)).split("\n")[1:] == [
+        "~ change      data (configmap/shop-data)",
+        "    undo: one-way (spec.resources.requests.storage): a claim never shrinks",
+        "- delete      web (configmap/shop-web)",
+        "    undo: recreates; lost: its cluster IP, its node port",
+        "+ create      more (configmap/shop-more)",
+        "1 created, 1 changed, 1 deleted; can be undone: not completely (one-way)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "summary"),
+    [
+        pytest.param(GRADED[2:], "1 created; can be undone: yes (reversible)", id="reversible"),
+        pytest.param(GRADED[1:], "1 created, 1 deleted; can be undone: with new objects (recreates)", id="recreates"),
+        pytest.param(
+            (GRADED[2], CHANGES[5]), "1 created, 1 stopped; can be undone: yes (reversible), as far as it is known", id="stopped"
+        ),
+        pytest.param((CHANGES[5],), "1 stopped", id="nothing-is-graded"),
+    ],
+)  # fmt: skip
+def test_the_last_line_says_how_all_of_it_is_undone(changes: tuple[Change, ...], summary: str) -> None:
+    assert write(make(*changes)).split("\n")[-1] == summary
+    assert f"**{summary}**" in preview_output.write_markdown(make(*changes))
+
+
+def test_a_nested_stack_counts_for_the_outer_one() -> None:
+    outer = make(GRADED[2], nested=(make(GRADED[0]),))
+    assert "1 created; can be undone: not completely (one-way)" in write(outer)
+    assert preview_output.to_output(outer)["undo"] == "one-way"
+
+
+def test_json_grades_each_change() -> None:
+    written = preview_output.to_output(make(*GRADED))
+    assert [each["undo"] for each in written["changes"]] == [
+        {"grade": "one-way", "field": "spec.resources.requests.storage", "reason": "a claim never shrinks"},
+        {"grade": "recreates", "lost": ["its cluster IP", "its node port"]},
+        {"grade": "reversible"},
     ]
 
 
