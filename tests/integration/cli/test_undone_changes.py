@@ -9,7 +9,7 @@ import asyncio
 import collections
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -218,11 +218,11 @@ def in_pods(**spec: Any) -> Object:
     return deployment(spec={"template": template})
 
 
-ADOPT: Final = {"adoptionPolicy": "Adopt"}
-RETAIN: Final = {"deletionPolicy": "Retain"}
-KEEP_CLAIMS: Final = {"updatePolicy": {"replace": "KeepClaims"}}
-DELETE_FIRST: Final = {"updatePolicy": {"replace": "DeleteFirst"}}
-CREATE_FIRST: Final = {"updatePolicy": {"replace": "CreateFirst"}}
+ADOPT: Final[Mapping[str, Any]] = {"adoptionPolicy": "Adopt"}
+RETAIN: Final[Mapping[str, Any]] = {"deletionPolicy": "Retain"}
+KEEP_CLAIMS: Final[Mapping[str, Any]] = {"updatePolicy": {"replace": "KeepClaims"}}
+DELETE_FIRST: Final[Mapping[str, Any]] = {"updatePolicy": {"replace": "DeleteFirst"}}
+CREATE_FIRST: Final[Mapping[str, Any]] = {"updatePolicy": {"replace": "CreateFirst"}}
 DELETED: Final = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}}
 SCALED: Final = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"}}
 STORAGE: Final = "spec.resources.requests.storage"

@@ -16,7 +16,7 @@ STACK, HPA = f"{names.FIELD_MANAGER_PREFIX}prod/shop", "kube-controller-manager"
 CLAIM, SET = "PersistentVolumeClaim", "StatefulSet.apps"
 DEFINITION = "CustomResourceDefinition.apiextensions.k8s.io"
 SCALED = {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}, "volumeClaimTemplates": [{}]}
-REPLICAS = {"f:spec": {"f:replicas": {}}}
+REPLICAS: Object = {"f:spec": {"f:replicas": {}}}
 
 
 def make(spec: Object | None = None, *, owned: dict[str, Object] | None = None, **more: Any) -> Object:
@@ -105,8 +105,8 @@ def test_work_that_runs_once_runs_again_when_its_definition_changes() -> None:
 @pytest.mark.parametrize("kind", [CLAIM, SET, "Service", "ConfigMap", "Secret", "Pod", "Job.batch", DEFINITION])
 @pytest.mark.parametrize("spec", [None, 3, "x", [], {"replicas": "x", "ports": 3, "versions": [3, {}], "suspend": []}])
 def test_objects_of_any_shape_are_graded(kind: str, spec: Any) -> None:
+    def wrap(each: Any) -> Object:
+        return {"metadata": {"managedFields": 3, "labels": spec}, "spec": each, "status": spec}
+
     for before, after in ((spec, {}), ({}, spec)):
-        objects = (
-            {"metadata": {"managedFields": 3, "labels": spec}, "spec": each, "status": spec} for each in (before, after)
-        )
-        assert update_reversal.grade_update(kind, *objects).grade in UndoGrade
+        assert update_reversal.grade_update(kind, wrap(before), wrap(after)).grade in UndoGrade
