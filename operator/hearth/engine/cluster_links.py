@@ -34,7 +34,7 @@ class ClusterLink:
     namespace: str = ""
     """The only namespace in which objects are allowed; "" for all."""
     remote: RemoteCluster | None = None
-    """None for the home cluster, and while the cluster is unknown."""
+    """The connection to another cluster; None for the home cluster and while the cluster is unknown."""
     is_remote: bool = False
     """Whether the objects are in another cluster, even if that cluster is not known yet."""
 

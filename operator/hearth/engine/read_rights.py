@@ -54,7 +54,7 @@ class Question:
     namespace: str
     name: str
     answer: bool | None = None
-    """None before the API server answered."""
+    """None until the API server has answered."""
     stacks: set[str] = field(default_factory=set)
     """The Stacks that use the answer."""
 

@@ -191,7 +191,7 @@ class StackController:
             self._forget(uid)
             return 0.0
         if stack.deleting and names.FINALIZER not in stack.finalizers:
-            # No child was ever written, or all are deleted: the rest of the Stack is not the operator's.
+            # The operator is done with the Stack: no child was ever written, or all are deleted.
             self._forget(uid)
             return 0.0
         self._health_marks.on_reconcile(stack, dirty)

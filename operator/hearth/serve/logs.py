@@ -49,7 +49,7 @@ def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stder
     root.addHandler(handler)
     root.setLevel(number)
     # Otherwise, Python writes its warnings as plain text between the lines of JSON.
-    logging.captureWarnings(False)  # where something else took them back since the last time, this alone makes it try
+    logging.captureWarnings(False)  # so that the next call installs the hook even if other code removed it
     logging.captureWarnings(True)
     # Without the filter, each denied write of a tenant would be logged as an error of the operator.
     logging.getLogger(KOPF_OBJECTS).addFilter(is_no_denial)

@@ -113,7 +113,7 @@ class StoredRevision:
 
     blueprint: Blueprint
     revision: Revision | None = None
-    """None for the empty revision."""
+    """The stored revision; None for the empty revision."""
     renewed: tuple[str, ...] = ()
     """Sensitive parameters whose values have changed since the revision was stored."""
 

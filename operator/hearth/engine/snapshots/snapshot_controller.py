@@ -71,7 +71,7 @@ class SnapshotController:
         self._unreported: set[str] = set()
         """Snapshots that changed after the Stacks that wait for them were last notified."""
         self._names: dict[str, tuple[str, str]] = {}
-        """By UID of a Stack with snapshots: its namespace and name."""
+        """Namespace and name of each Stack with snapshots, by UID."""
 
     def start(self) -> None:
         """Start the controller and enqueue every snapshot. Those with a revision come first, to keep their slots."""

@@ -127,7 +127,7 @@ class StackDefinitionController:
         self._revisions = DefinitionRevisions(services.management_cluster, services.hashes)
         self._objects = DefinitionObjects(client, services.hashes, checks_authors=services.checks_authors)
         self._served: dict[str, ServedDefinition] = {}
-        """By name of the StackDefinition."""
+        """The served definitions by name of the StackDefinition."""
         self._reasons: dict[str, DefinitionReason] = {}
         """The last reason of `Ready`, by name of the StackDefinition."""
         self._known: set[str] = set()

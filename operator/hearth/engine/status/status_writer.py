@@ -50,7 +50,8 @@ No user follows thousands of Stacks at once, and the API server has more importa
 START_GRACE = 1.0
 """Seconds that a Stack must work towards a new target before its status reports it.
 
-Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` tells the two apart.
+Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` distinguishes the two
+cases.
 """
 START_REPORTED_AFTER = 30.0
 """Seconds after which the start is reported, no matter how many other Stacks are in progress.
@@ -128,16 +129,16 @@ class StatusWriter:
         self._on_settled = on_settled
         self._rate_limiter = StatusRateLimiter(interval=interval, processes=services.share.count)
         self._looks: dict[str, Look] = {}
-        """By Stack: the last built status, written or delayed."""
+        """The last built status of each Stack, written or delayed."""
         self._planned: dict[str, PlannedWrite] = {}
         self._blockages: dict[str, DeletionBlock] = {}
-        """By Stack: what blocks its deletion."""
+        """The obstacle to the deletion of each Stack."""
         self._writing: set[str] = set()
         """Stacks whose status is being written."""
         self._owed: dict[str, frozenset[str]] = {}
-        """By Stack: the conditions that became True, and whose Event waits for the name of a field manager."""
+        """The conditions of each Stack that became True and whose Event waits for the name of a field manager."""
         self._failed_at: dict[str, int] = {}
-        """By Stack whose complete status could not be written: its generation at that time."""
+        """The generation of each Stack whose complete status could not be written."""
         self._executor = FairExecutor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
 
     def start(self) -> None:
@@ -392,14 +393,14 @@ class StatusRateLimiter:
         self._between = processes / PROGRESS_WRITES_PER_SECOND
         """Seconds between two progress writes of this process."""
         self._written: dict[str, float] = {}
-        """By Stack: time of the last status write."""
+        """Time of the last status write of each Stack."""
         self._turns: dict[str, float] = {}
-        """By Stack: time of its next allowed progress write."""
+        """Time of the next allowed progress write of each Stack."""
         self._next_turn = 0.0
         self._setbacks: dict[str, float] = {}
-        """By Stack: time since which a repair is unreported."""
+        """Start of the repairs that are not reported yet, by Stack."""
         self._starts: dict[str, float] = {}
-        """By Stack: time since which the start of the work towards its target is unreported."""
+        """Start of the work towards new targets that is not reported yet, by Stack."""
 
     def is_start_pending(self, uid: str) -> bool:
         """Return whether the status does not report yet that the Stack works towards its target."""

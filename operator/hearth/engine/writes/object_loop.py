@@ -46,9 +46,9 @@ class ObjectLoop:
             workers=WORKERS, take_step=self._process, clock=clock, where=where, on_error=self._retry
         )
         self._failures: Counter[str] = Counter()
-        """By object: consecutive internal errors."""
+        """Consecutive internal errors by object."""
         self._timers: dict[str, Callable[[], None]] = {}
-        """By object: cancels its next scheduled step."""
+        """Functions that cancel the next scheduled step, by object."""
         self._busy: set[str] = set()
         self._again: set[str] = set()
 

@@ -273,7 +273,7 @@ class SharedSources:
         self._on_change = on_change
         self._connection = context.connection
         self._known: dict[ObjectRef, Version | None] = {}
-        """Every followed source, or None if no such object is known."""
+        """The version of each followed source, or None if no such object is known."""
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()

@@ -33,7 +33,7 @@ VERBS = frozenset({"delete", "list", "patch", "watch"})
 """Verbs that a kind must support so that its objects can be children: apply, watch, delete."""
 
 KindMap: TypeAlias = Mapping[tuple[str, str], Kind]
-"""By apiVersion and kind."""
+"""Kinds by apiVersion and kind."""
 
 SCHEMAS_PATH = "/openapi/v3"
 REFERENCE_PREFIX = "#/components/schemas/"

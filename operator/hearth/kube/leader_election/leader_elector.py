@@ -179,7 +179,7 @@ class LeaderElector:
         begun = asyncio.get_running_loop().time()
         taken = await self._make()
         if taken is None:
-            # Another process acquired the lease first, or renewed it unobserved: read it before anything else.
+            # Another process acquired or renewed the lease without this one noticing. Read it before anything else.
             self._is_stale = True
             return False
         self._lease, self._held_at = taken, begun
