@@ -270,6 +270,9 @@ class PlayedCluster(CopiedWorkloadCluster):
         known = self._copies.find(object_copies.find_place(kind, manifest))
         if known is not None:
             script.check_change(known, manifest)
+        if known is not None and manager == names.SUSPEND_FIELD_MANAGER:
+            # It owns a few fields, and the next apply of the definition takes them back.
+            return self._copies.put(take_fields(known.raw, manifest), kind=kind, is_live=known.is_live)
         applied = await super().apply(manifest, kind=kind, manager=manager, force=force)
         script.applied.append(resource)
         return applied
@@ -299,6 +302,21 @@ class PlayedCluster(CopiedWorkloadCluster):
         deleted = await super().delete(child, keeps_dependents=keeps_dependents)
         script.deleted.append(child.resource)
         return deleted
+
+
+def take_fields(before: Object, manifest: Object) -> Object:
+    """Return the object after the field manager for suspend applied a manifest, with its entry of owned fields."""
+    after: Object = object_copies.merge(before, manifest)
+    owned = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind")}
+    entry = {"manager": names.SUSPEND_FIELD_MANAGER, "operation": "Apply", "fieldsV1": list_owned(owned)}
+    return {**after, "metadata": {**after["metadata"], "uid": before["metadata"]["uid"], "managedFields": [entry]}}
+
+
+def list_owned(value: Any) -> Object:
+    """Return a value as the fields of an entry in `managedFields`."""
+    if not isinstance(value, Mapping):
+        return {}
+    return {f"f:{key}": list_owned(inner) for key, inner in value.items()}
 
 
 def find_resource(fields: Mapping[str, Any]) -> str:

@@ -202,6 +202,16 @@ PASSING = {
             expect: {ready: false, message: page, same: [page]}
         """,
     ),
+    "a suspended object keeps its fields, and is resumed": (
+        "shop",
+        """
+        then:
+          - spec: {suspended: true}
+            expect: {phase: SuspendComplete, same: [web], objects: {web: {spec: {replicas: 0, selector: {matchLabels: {app: hello}}}}}}
+          - spec: {suspended: false}
+            expect: {phase: ResumeComplete, same: [web], objects: {web: {spec: {replicas: 1}}}}
+        """,
+    ),
     "objects in another cluster may be anywhere": (
         "remote",
         "expect: {phase: CreateComplete, exist: [tenant]}",
