@@ -121,6 +121,19 @@ async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
     await bench.home.remove_finalizer(stack)
 
 
+async def test_deletion_of_a_stack_that_has_changed_since(bench: Bench) -> None:
+    made = await bench.create_stack()
+    stale = find(bench, made)
+    assert stale.created_at
+    await bench.user.patch(Address.of(made), {"spec": {"expiresAfter": "9h"}})
+    found = await benches.refused(bench.home.delete_stack(stale))
+    assert found == Refusal(409, "Conflict", "stacks", ())
+    await bench.until(lambda: find(bench, made).generation == 2)
+    await bench.home.delete_stack(find(bench, made))
+    assert await bench.user.find(Address.of(made)) is None
+    await bench.home.delete_stack(stale)
+
+
 async def test_revision_is_kept(bench: Bench) -> None:
     stack = find(bench, await bench.create_stack())
     stored = await bench.home.create_revision(stack, revision(1, stack), DEFINITION)

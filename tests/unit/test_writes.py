@@ -18,7 +18,14 @@ PORTS = {
     ports.ClusterWrites: {"apply", "change", "delete", "mark", "release"},
     ports.ClusterRequests: {"change_object", "create_object", "delete_object"},
     ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision"},
-    ports.ManagementWrites: {"add_finalizer", "remove_finalizer", "write_status", "emit_event", "emit_source_event"},
+    ports.ManagementWrites: {
+        "add_finalizer",
+        "remove_finalizer",
+        "delete_stack",
+        "write_status",
+        "emit_event",
+        "emit_source_event",
+    },
     ports.HealthMarkClient: {"write_mark_resolution", "write_mark_status"},
     ports.SnapshotClient: {"write_snapshot_finalizers", "write_snapshot_status"},
     ports.StackDefinitionClient: {
@@ -47,6 +54,7 @@ EXCEPTIONS = {
     "hearth.engine.health_rule_loader": "says in an Event what is wrong with the rules",
     "hearth.engine.snapshots.snapshot_controller": STATUS,
     "hearth.engine.stack.event_reports": "Events",
+    "hearth.engine.stack.expiry": "deletes an expired Stack in the version whose end has come; its children are deleted by steps",
     "hearth.engine.stack.released_objects": "takes the operator's own finalizer and offer off an object, and deletes nothing",
     "hearth.engine.stack.stack_deletion": "removes the finalizer of a Stack whose objects are gone",
     "hearth.engine.stack_definitions.definition_controller": STATUS,

@@ -59,6 +59,8 @@ class StackObject:
     deleting: bool
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
+    created_at: str = ""
+    """RFC 3339, UTC, whole seconds; "" if unknown."""
     kind: str = names.STACK
     """The kind of the object: `Stack`, `ResourceGroup`, or `Kind.group` of a StackDefinition's instance. For groups and
     instances, `spec` is the spec of an equivalent Stack."""

@@ -301,6 +301,11 @@ class ManagementWrites(Protocol):
     async def remove_finalizer(self, stack: StackObject) -> None:
         """Remove the operator's finalizer; ignore a Stack that was deleted."""
 
+    async def delete_stack(self, stack: StackObject) -> None:
+        """Delete exactly this version of a Stack; ignore one that was deleted. Raises `ApiStatusError` with 409 if it
+        changed.
+        """
+
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; None removes a key. Ignores a Stack that was deleted."""
 

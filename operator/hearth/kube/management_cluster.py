@@ -213,6 +213,19 @@ class KubeManagementCluster:
         else:
             self._find_cache(stack).put(answer)
 
+    async def delete_stack(self, stack: StackObject) -> None:
+        """Delete exactly this version of a Stack; ignore a deleted Stack."""
+        kind = self._find_cache(stack).kind
+        preconditions = {"uid": stack.uid, "resourceVersion": str(stack.resource_version)}
+        body: Object = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": "Background",
+            "preconditions": preconditions,
+        }
+        path = api_requests.object_path(kind, stack.namespace, stack.name)
+        await self._sender.send_existing("delete", kind, path, body=body)
+
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; ignore a deleted Stack."""
 

@@ -117,6 +117,9 @@ class CopiedManagementCluster:
         """Remove the finalizer in memory."""
         self._replace(finalizers=tuple(each for each in self.stack.finalizers if each != names.FINALIZER))
 
+    async def delete_stack(self, stack: StackObject) -> None:
+        """Keep the Stack: the preview shows a change, not its end."""
+
     async def write_status(self, stack: StackObject, status: Object) -> None:  # noqa: ARG002 -- the port
         """Merge the status in memory."""
         merged = object_copies.patch(self.stack.status, status)

@@ -10,7 +10,7 @@ import yaml
 from hearth.model import names
 from support import repository
 from support.threats import definitions
-from support.threats.api import Object
+from support.threats.api import Object, find_path
 from support.threats.definitions import NAME, SITES, make_site, wait_ready
 from support.threats.world import ThreatWorld, make_config_map, make_stack
 
@@ -45,12 +45,27 @@ def test_a_protected_stack_is_deleted_neither_by_its_author_nor_with_all_others(
     guarded.operator.kill()
     for answer in (
         author.delete("Stack", tenant.namespace, "shop"),
-        guarded.api.delete_all("Stack", tenant.namespace),
+        guarded.api.send("DELETE", find_path("Stack", tenant.namespace)),
         guarded.api.delete("Stack", tenant.namespace, "shop"),
     ):
         assert (answer.code, WAY_OUT in answer.text) == (403, True), answer.text
     author.patch("Stack", tenant.namespace, "shop", {"spec": {"protected": None}}).expect()
     author.delete("Stack", tenant.namespace, "shop").expect()
+
+
+def test_absurd_lifetimes_are_rejected(threats: ThreatWorld) -> None:
+    tenant = threats.tenant()
+    author = tenant.author()
+    rejected = ("0s", "9.9s", "1ms", "-1h", "87601h", "9" * 20 + "h", "forever", "9" * 40 + "s", "")
+    for lifetime in (*rejected, 60):
+        answer = author.try_create(
+            make_stack(tenant.namespace, "short", {"a": make_config_map()}, expiresAfter=lifetime)
+        )
+        assert (answer.code, "expiresAfter" in answer.text) == (422, True), (lifetime, answer.text)
+    for number, lifetime in enumerate(("10s", "1h30m", "87600h")):
+        author.create(make_stack(tenant.namespace, f"long-{number}", {"a": make_config_map()}, expiresAfter=lifetime))
+    threats.wait_for(lambda: threats.api.get("Stack", tenant.namespace, "long-0") is None, what="the end of 10s")
+    assert threats.find_status(tenant.namespace, "long-2")["expiresAt"] > "2036"
 
 
 def test_a_copied_label_lets_nobody_hold_the_stack_of_another(guarded: ThreatWorld) -> None:

@@ -364,6 +364,18 @@ class FakeManagementCluster:
             if error.code != 404:
                 raise
 
+    async def delete_stack(self, stack: StackObject) -> None:
+        """As the port says."""
+        kind, version = self.find_kind(stack), str(stack.resource_version)
+        try:
+            await self._wire.send(
+                stack_request("delete-stack", stack),
+                lambda: self._server.delete(kind, stack.namespace, stack.name, uid=stack.uid, version=version),
+            )
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+
     async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
         metadata = {"finalizers": finalizers or None, "resourceVersion": str(stack.resource_version)}
 

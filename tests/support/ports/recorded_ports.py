@@ -187,6 +187,11 @@ class RecordedManagementCluster:
             request = fake_management_cluster.stack_request("finalizer", stack)
             await pass_on(self._log, request, lambda: self._inner.remove_finalizer(stack))
 
+    async def delete_stack(self, stack: StackObject) -> None:
+        """As the port says."""
+        request = fake_management_cluster.stack_request("delete-stack", stack)
+        await pass_on(self._log, request, lambda: self._inner.delete_stack(stack))
+
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """As the port says."""
         request = fake_management_cluster.stack_request("status", stack)

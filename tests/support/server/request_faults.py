@@ -30,6 +30,7 @@ WRITES = frozenset(
         "finalizer",
         "revision",
         "delete-revision",
+        "delete-stack",
         "create",
         "delete-object",
         "snapshot-status",

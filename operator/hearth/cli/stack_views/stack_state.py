@@ -196,6 +196,11 @@ class StackState(NamedObject):
         return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX).partition("/")[0]
 
     @property
+    def expires_at(self) -> str:
+        """Return when the operator deletes the Stack, "" for never."""
+        return object_fields.text(self.status, "expiresAt")
+
+    @property
     def is_paused(self) -> bool:
         """Return whether `spec.paused` is true."""
         return self.spec.get("paused") is True

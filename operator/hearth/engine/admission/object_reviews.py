@@ -25,6 +25,7 @@ from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
+from hearth.model.text import times
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import definition_warnings
@@ -216,6 +217,27 @@ async def deny_certain(
             text = rejections.describe_mistakes(errors.InvalidDefinition(certain), consequence=CONSEQUENCE)
             return deny(review, text)
     return result
+
+
+def find_past_end(review: Review, *, now: float) -> str:
+    """Return the denial of a new `expiresAfter` that is over already, so that the Stack would be deleted at once, or ""."""
+    lifetime = review.spec.get("expiresAfter")
+    metadata = review.new.get("metadata") or {}
+    if review.old is None or lifetime is None or metadata.get("deletionTimestamp"):
+        return ""
+    if lifetime == review_module.read_spec(review.old).get("expiresAfter"):
+        return ""
+    try:
+        age = now - times.parse_time(str(metadata.get("creationTimestamp")))
+        is_over = times.parse_duration(str(lifetime)) <= age
+    except ValueError:
+        return ""
+    if not is_over:
+        return ""
+    return (
+        f"spec.expiresAfter: is {lifetime}, but the Stack was created {times.format_duration(age)} ago, so it would be deleted "
+        "now; set a longer time, or delete the Stack yourself"
+    )
 
 
 def deny(review: Review, text: str) -> ReviewResult:

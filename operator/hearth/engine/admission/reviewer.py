@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import shlex
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
@@ -55,6 +56,8 @@ class Reviewer:
     check_kubeconfig: Callable[[str], object] = str
     """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
     on_limit: Callable[[str], None] = lambda _limit: None
+    now: Callable[[], float] = time.time
+    """Returns seconds since the epoch."""
     seconds: float = limits.ADMISSION_SECONDS
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(limits.ADMISSION_REVIEWS))
     _by_namespace: dict[str, Turns] = field(default_factory=dict)
@@ -69,7 +72,7 @@ class Reviewer:
 
     async def review_stack(self, review: Review) -> ReviewResult:
         """Review a Stack: the author first, because the review reads sources as the ServiceAccount."""
-        denial = await self._find_author_denial(review)
+        denial = await self._find_author_denial(review) or object_reviews.find_past_end(review, now=self.now())
         if denial:
             return ReviewResult(denial=denial)
         work = functools.partial(object_reviews.review_stack, check_kubeconfig=self.check_kubeconfig)

@@ -240,6 +240,7 @@ class DefinitionSync:
             self.rejection is None
             and not self.is_deleting
             and not self.options.is_paused
+            and self.options.expires_after is None
             and not self.revisions.tampered
             and not self.refreshed_parameters
             and not self.hidden_texts

@@ -24,6 +24,7 @@ from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.detached_sets import DetachedSets
 from hearth.engine.stack.event_reports import EventReports
+from hearth.engine.stack.expiry import Expiry
 from hearth.engine.stack.faults import Faults
 from hearth.engine.stack.released_objects import ReleasedObjects
 from hearth.engine.stack.stack_deletion import StackDeletion
@@ -94,6 +95,7 @@ class StackReconciler:
         self.cache_sync = CacheSync(context, is_provisional=self._is_provisional)
         self._deletion = StackDeletion(context, cache_sync=self.cache_sync)
         self._requests = StackRequests(context, deletion=self._deletion)
+        self._expiry = Expiry(context)
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._removals = MemberRemovals()
         self._growth = MemberGrowth()
@@ -118,6 +120,7 @@ class StackReconciler:
     def _reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         # 1. Requests: options in the spec, and request annotations.
         dirty |= self._requests.apply(stack, self.planner)
+        self._expiry.update(stack, self.planner)
 
         # 2. Definition and target: a task reads, compiles and stores them. Until then, the active ones apply.
         if self.definition.is_due(stack):
@@ -125,6 +128,7 @@ class StackReconciler:
         self.definition.revisions.check(stack, dirty)
         self._supersession.update(stack)
         if (planner := self._find_planner(stack)) is None:
+            self._arm_timer(self._expiry.seconds_left)
             return []
 
         # 3. Plan: the steps of the dirty parts, from the caches.
@@ -159,7 +163,9 @@ class StackReconciler:
         )
 
         # 6. Schedule the next reconcile, in case no event causes one before.
-        self._arm_timer(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
+        self._arm_timer(
+            self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left, self._expiry.seconds_left
+        )
 
         # 7. Steps, unless the Stack is held. Held steps are offered together afterward.
         was_held, self._was_held = self._was_held, self._is_held
@@ -302,6 +308,8 @@ class StackReconciler:
             tampered=definition.revisions.tampered,
             is_paused=definition.options.is_paused,
             protected_by=definition.protected_by,
+            expires_at=self._expiry.expires_at,
+            expiry_warning=self._expiry.warning,
             is_suspended=definition.is_suspended,
             timed_out_after=definition.options.timeout if self._progress.seconds_left() <= 0 else None,
             fault=self.faults.describe(besides=faults.STATUS if is_writable else ""),

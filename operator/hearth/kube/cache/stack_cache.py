@@ -268,6 +268,7 @@ def parse_stack(
         deleting="deletionTimestamp" in metadata,
         finalizers=choose_finalizers(metadata),
         annotations=choose_annotations(metadata),
+        created_at=metadata.get("creationTimestamp") or "",
         kind=kind,
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=cluster_objects.find_author(metadata.get("managedFields") or ()),

@@ -45,6 +45,21 @@ Duration: TypeAlias = Annotated[
         json_schema_extra={"x-kubernetes-validations": [DURATION_RULE]},
     ),
 ]
+LIFETIME_RULE: JsonDict = {
+    "rule": f"!self.matches('{times.DURATION}') || duration(self) >= duration('10s') && duration(self) <= duration('87600h')".replace(
+        "\\", "\\\\"
+    ),
+    "message": "must be between 10s and 87600h (ten years)",
+}
+"""A Stack must live long enough to be changed, and CEL cannot compare durations of centuries."""
+Lifetime: TypeAlias = Annotated[
+    str,
+    pydantic.Field(
+        max_length=32,
+        pattern=times.DURATION,
+        json_schema_extra={"x-kubernetes-validations": [DURATION_RULE, LIFETIME_RULE]},
+    ),
+]
 ServiceAccountName: TypeAlias = Annotated[
     str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH, pattern=f"^{tenancy.ACCOUNT_NAME}$")
 ]
@@ -364,6 +379,10 @@ class StackSpec(ApiModel):
     """While true, the Stack cannot be deleted: the API server rejects the request, and if one was accepted, the operator
     deletes nothing until this is false. A Stack that contains a protected nested Stack cannot be deleted either.
     Default: false."""
+    expires_after: Lifetime | None = None
+    """Time after the creation of the Stack when the operator deletes it, e.g. `72h`. An hour before, or a tenth of this
+    time if that is longer, the condition `Expiring` and an Event warn. A protected Stack does not expire, and a paused
+    one only when it is no longer paused. Between `10s` and ten years. Default: the Stack does not expire."""
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
     zero, and Jobs, CronJobs, nested Stacks and other kinds that can be suspended are suspended. The operator writes

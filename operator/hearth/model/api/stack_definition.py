@@ -17,6 +17,7 @@ from hearth.model.api.stack import (
     NUMBER_OR_SHARE,
     Duration,
     Healing,
+    Lifetime,
     Retry,
     Rollback,
     ServiceAccountName,
@@ -73,13 +74,20 @@ NAMESPACE_OF_ACCOUNT: JsonDict = {
 
 FieldName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 FurtherOption: TypeAlias = Literal[
-    "adoptionPolicy", "deletionPolicy", "kubeConfig", "protected", "revisionHistoryLimit", "serviceAccountName"
+    "adoptionPolicy",
+    "deletionPolicy",
+    "expiresAfter",
+    "kubeConfig",
+    "protected",
+    "revisionHistoryLimit",
+    "serviceAccountName",
 ]
 AnyOption: TypeAlias = Literal[
     "adoptionPolicy",
     "definitionRevision",
     "deletionPolicy",
     "environment",
+    "expiresAfter",
     "healing",
     "paused",
     "protected",
@@ -163,6 +171,9 @@ class InstanceOptions(ApiModel):
     """What happens to the objects when the instance is deleted. `Delete`: the operator deletes them, except for
     resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged and no longer managed. Default:
     `Delete`."""
+    expires_after: Lifetime | None = None
+    """Time after the creation of the instance when the operator deletes it, e.g. `72h`, unless it is protected. Default:
+    the instance does not expire."""
     protected: bool | None = None
     """While true, the instance cannot be deleted: the API server rejects the request, and if one was accepted, the
     operator deletes nothing until this is false. Default: false."""

@@ -289,6 +289,8 @@ class ConvergenceStatus(ApiModel):
 class StackStatus(ConvergenceStatus):
     """Observed state of the Stack. Its size does not grow with the number of resources."""
 
+    expires_at: str | None = None
+    """When the operator deletes the Stack (RFC 3339, UTC), because of `spec.expiresAfter`."""
     revision: Counter | None = None
     """Number of the definition (template and parameters) that runs. The first accepted definition is 1, the next new
     one 2. An earlier definition that is used again keeps its number."""

@@ -29,6 +29,8 @@ class ReconcileOptions:
     """Whether writes to children are forbidden."""
     is_protected: bool = False
     """Whether the deletion of the Stack is forbidden."""
+    expires_after: float | None = None
+    """Seconds from the creation of the Stack to its deletion; None: it does not expire."""
     is_suspended: bool = False
     """Whether workloads must be suspended."""
     rollback_on_failure: bool = False
@@ -55,6 +57,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
     return ReconcileOptions(
         is_paused=bool(spec.get("paused")),
         is_protected=is_protected(spec),
+        expires_after=_seconds(spec.get("expiresAfter")),
         is_suspended=bool(spec.get("suspended")),
         rollback_on_failure=bool(rollback.get("onFailure")),
         to_revision=rollback.get("toRevision"),

@@ -20,6 +20,7 @@ class ConditionType(enum.StrEnum):
     """The types, in display order."""
 
     PAUSED = "Paused"
+    EXPIRING = "Expiring"
     STOPPED = "Stopped"
     ROLLING_BACK = "RollingBack"
     DRIFTED = "Drifted"
@@ -91,6 +92,12 @@ class ConditionTraits:
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
     ConditionType.PAUSED: ConditionTraits(
         meaning="`spec.paused` is true; the message lists the pending steps", event=Severity.NORMAL
+    ),
+    ConditionType.EXPIRING: ConditionTraits(
+        meaning="the Stack [expires](lifetime.md#delete-a-stack-after-a-time) soon",
+        event=Severity.WARNING,
+        word="expiring",
+        is_cause=True,
     ),
     ConditionType.STOPPED: ConditionTraits(meaning="a [breakpoint](breakpoints.md) stops an action", word="stopped"),
     ConditionType.ROLLING_BACK: ConditionTraits(

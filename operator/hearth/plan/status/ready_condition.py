@@ -82,6 +82,10 @@ class StatusInput:
     is_paused: bool = False
     protected_by: str = ""
     """What forbids the requested deletion, and the way out; "" for nothing."""
+    expires_at: float | None = None
+    """When the Stack is deleted, in seconds since the epoch; None for never."""
+    expiry_warning: str = ""
+    """That this is soon, and the ways out; "" as long as there is time."""
     is_suspended: bool = False
     """Whether `spec.suspended` is true."""
     timed_out_after: float | None = None
@@ -330,9 +334,7 @@ def find_extra_conditions(
     status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find the extra conditions that are True."""
-    if status_input.is_paused:
-        paused_steps = describe(planner) if planner is not None else "spec.paused is true"
-        yield ExtraCondition(type=ConditionType.PAUSED, reason="Paused", message=paused_steps)
+    yield from _find_options(status_input, planner)
     if status_input.tampered:
         yield ExtraCondition(
             type=ConditionType.REVISION_TAMPERED, reason="SignatureInvalid", message=status_input.tampered
@@ -358,6 +360,15 @@ def find_extra_conditions(
         if status_input.is_automatic_rollback:
             cause = f"the definition in the spec failed: {target.failure}"
         yield ExtraCondition(type=ConditionType.ROLLING_BACK, reason=str(target.cause), message=cause)
+
+
+def _find_options(status_input: StatusInput, planner: StackPlanner | None) -> Iterator[ExtraCondition]:
+    """Find the conditions that options of the spec cause: a pause, and the end of the Stack."""
+    if status_input.is_paused:
+        paused_steps = describe(planner) if planner is not None else "spec.paused is true"
+        yield ExtraCondition(type=ConditionType.PAUSED, reason="Paused", message=paused_steps)
+    if status_input.expiry_warning:
+        yield ExtraCondition(type=ConditionType.EXPIRING, reason="ExpiresSoon", message=status_input.expiry_warning)
 
 
 def _find_blockage(

@@ -50,6 +50,8 @@ def build_status(
     status.update(_describe_target(status_input, is_failed=is_failed))
     if earlier := find_earlier_completed(status_input.completed, before):
         status[EARLIER] = earlier
+    if status_input.expires_at is not None:
+        status["expiresAt"] = times.format_time(status_input.expires_at)
     if words := ", ".join(_find_words(status_input, status)):
         status["state"] = words
     status.update(check_result.encode(status_input.check))

@@ -30,7 +30,8 @@ USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback",
 KUBE_CONFIG: Final = "kubeConfig"
 """The option that places the objects of an instance in another cluster."""
 FURTHER_OPTIONS: Final = (
-    *("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "protected", "revisionHistoryLimit", "serviceAccountName"),
+    *("adoptionPolicy", "deletionPolicy", "expiresAfter", KUBE_CONFIG, "protected", "revisionHistoryLimit"),
+    "serviceAccountName",
 )
 """Options that an instance may set only if its StackDefinition lists them."""
 FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "minimumRevision", "options", "scale")

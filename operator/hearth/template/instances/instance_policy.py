@@ -113,7 +113,7 @@ def make_protection(is_protected: str) -> Object:
         "expression": f"!({IS_DELETION}) || !({is_protected}) || has(namespaceObject.metadata.deletionTimestamp)",
         "reason": "Forbidden",
         "messageExpression": (
-            f'oldObject.kind + " " + request.namespace + "/" + request.name + " is protected; '
+            'oldObject.kind + " " + oldObject.metadata.namespace + "/" + oldObject.metadata.name + " is protected; '
             f'set spec.{instance_fields.OPTIONS}.{PROTECTED}, or the default of its StackDefinition, to false first"'
         ),
     }

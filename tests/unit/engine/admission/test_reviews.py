@@ -15,6 +15,7 @@ from hearth.engine.admission.reviewer import AuthorCheck
 from hearth.model import errors, limits, names
 from hearth.model.api import crd
 from hearth.model.errors import ApiStatusError
+from hearth.model.text import times
 from hearth.template import resource_group
 from support.units import waiting
 from support.units.admission_reviews import SOUND, Cluster, make_reviewer, write
@@ -66,6 +67,28 @@ async def test_an_edit_during_a_rollback_is_warned(change: dict[str, Any], is_wa
     assert kept.old is not None
     paused = await make_reviewer().review_stack(dataclasses.replace(kept, old={**kept.old, "status": status}))
     assert paused.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "lifetime", "is_denied"),
+    [
+        pytest.param(None, "2h", True, id="over already"),
+        pytest.param("72h", "2h", True, id="shortened too much"),
+        pytest.param("2h", "2h", False, id="unchanged"),
+        pytest.param("2h", "4h", False, id="extended"),
+        pytest.param("2h", None, False, id="removed"),
+    ],
+)
+async def test_an_end_that_has_passed_is_denied(before: str | None, lifetime: str | None, is_denied: bool) -> None:
+    review = write(SOUND, old={"template": {"resources": SOUND}, "expiresAfter": before}, expiresAfter=lifetime)
+    review.new["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+
+    reviewer = make_reviewer()
+    reviewer.now = lambda: times.parse_time("2026-01-01T03:00:00Z")
+
+    result = await reviewer.review_stack(review)
+
+    assert ("created 3h ago, so it would be deleted now" in result.denial) is is_denied
 
 
 async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:
@@ -141,7 +164,17 @@ async def test_a_resource_beyond_the_boundary_is_denied() -> None:
 
 
 OPTIONS = {
-    *("deletionPolicy", "environment", "healing", "paused", "protected", "retry", "revisionHistoryLimit", "rollback"),
+    *(
+        "deletionPolicy",
+        "environment",
+        "expiresAfter",
+        "healing",
+        "paused",
+        "protected",
+        "retry",
+        "revisionHistoryLimit",
+        "rollback",
+    ),
     *("suspended", "timeout"),
 }
 """Fields that neither add an object nor change the account."""

@@ -54,6 +54,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "templateRef",
         "templateRefs",
         "parameters",
+        "expiresAfter",
         "paused",
         "suspended",
         "rollback",

@@ -94,6 +94,8 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
     else:
         click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
     text_output.write_lines(explanation.draw(causes, now=time.time()))
+    if stack.expires_at:
+        text_output.write_note(f"the Stack is deleted at {stack.expires_at} (spec.expiresAfter)")
     for omission in objects.omissions:
         text_output.write_note(omission)
 
