@@ -14,6 +14,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.stack import protection
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
+from hearth.model import instance_fields
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.text import times
 from hearth.plan.stack import options
@@ -66,7 +67,7 @@ class Expiry(StackPart):
         self.seconds_left = left - notice if left > notice else left
         if left > notice:
             return
-        self.warning = self._explain(self.expires_at, lifetime, is_overdue=left <= 0)
+        self.warning = self._explain(stack, self.expires_at, lifetime, is_overdue=left <= 0)
         if left <= 0 and not self._definition_sync.options.is_paused and self._may_ask():
             self._tasks.run(TASK, self._delete)
 
@@ -82,13 +83,14 @@ class Expiry(StackPart):
         self.seconds_left = self._retry_at - self._services.clock.monotonic()
         return self.seconds_left <= 0 and TASK not in self._tasks
 
-    def _explain(self, end: float, lifetime: float, *, is_overdue: bool) -> str:
-        text = f"the Stack is deleted at {times.format_time(end)}, {times.format_duration(lifetime)} after its creation"
+    def _explain(self, stack: StackObject, end: float, lifetime: float, *, is_overdue: bool) -> str:
+        spec = f"spec.{instance_fields.OPTIONS}" if stack.definition else "spec"
+        text = f"will be deleted at {times.format_time(end)}, {times.format_duration(lifetime)} after its creation"
         if is_overdue and self._definition_sync.options.is_paused:
-            text += ", as soon as spec.paused is no longer true"
+            text += f", as soon as {spec}.paused is no longer true"
         elif is_overdue and self._problem:
             text += f"; the API server rejects that: {self._problem}"
-        return f"{text}; to keep it, extend or remove spec.expiresAfter, or set spec.protected to true"
+        return f"{text}; to keep it, extend or remove {spec}.expiresAfter, or set {spec}.protected to true"
 
     async def _delete(self) -> None:
         """Delete the Stack in exactly the version whose end has come, so that an edit at the last moment wins."""
@@ -110,7 +112,7 @@ class Expiry(StackPart):
             self._retry_at = self._services.clock.monotonic() + self._delay
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         logger.info("deleted an expired Stack", stack=stack.uid)
-        message = f"deleted because spec.expiresAfter, {stack.settings['expiresAfter']}, is over"
+        message = f"deleted because expiresAfter, {stack.settings['expiresAfter']}, is over"
         await self._services.management_cluster.emit_event(stack, type_="Normal", reason=EXPIRED, message=message)
 
 

@@ -95,7 +95,7 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
         click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
     text_output.write_lines(explanation.draw(causes, now=time.time()))
     if stack.expires_at:
-        text_output.write_note(f"the Stack is deleted at {stack.expires_at} (spec.expiresAfter)")
+        text_output.write_note(f"{stack.title} will be deleted at {stack.expires_at} (expiresAfter)")
     for omission in objects.omissions:
         text_output.write_note(omission)
 
