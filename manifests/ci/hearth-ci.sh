@@ -52,16 +52,15 @@ EOT
 
 run_lint() {
     on_paths "$FILES" lint --allow-none --output sarif >"$SARIF"
-    case $? in
-        0) ;;
-        1)
-            fail "lint found mistakes; see $SARIF"
-            on_paths "$FILES" lint --allow-none >&2
-            ;;
-        *) fail "lint failed; check HEARTH_FILES" ;;
-    esac
+    code=$?
     # Without a report, the step that uploads it is skipped.
     [ -s "$SARIF" ] || rm -f "$SARIF"
+    if [ $code -eq 1 ] && [ -s "$SARIF" ]; then
+        fail "lint found mistakes; see $SARIF"
+        on_paths "$FILES" lint --allow-none >&2
+    elif [ $code -ne 0 ]; then
+        fail "lint cannot read the files; check HEARTH_FILES"
+    fi
 }
 
 run_tests() {

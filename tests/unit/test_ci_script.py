@@ -134,19 +134,20 @@ def test_only_lint_runs_by_default(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "code", "message"),
+    ("command", "output", "code", "message"),
     [
-        ("lint", 1, "hearth: lint found mistakes; see hearth-lint.sarif"),
-        ("lint", 2, "hearth: lint failed; check HEARTH_FILES"),
-        ("test", 1, "hearth: tests failed; see hearth-tests.xml"),
-        ("test", 2, "hearth: the tests cannot run; check HEARTH_TESTS"),
-        ("diff", 2, "hearth: the change of shop.yaml cannot be previewed"),
+        ("lint", "{}", 1, "hearth: lint found mistakes; see hearth-lint.sarif"),
+        ("lint", "", 1, "hearth: lint cannot read the files; check HEARTH_FILES"),
+        ("lint", "", 2, "hearth: lint cannot read the files; check HEARTH_FILES"),
+        ("test", "", 1, "hearth: tests failed; see hearth-tests.xml"),
+        ("test", "", 2, "hearth: the tests cannot run; check HEARTH_TESTS"),
+        ("diff", "", 2, "hearth: the change of shop.yaml cannot be previewed"),
     ],
 )
 def test_a_failed_stage_fails_the_pipeline_after_the_others(
-    pipeline: Pipeline, command: str, code: int, message: str
+    pipeline: Pipeline, command: str, output: str, code: int, message: str
 ) -> None:
-    pipeline.play(command, code=code)
+    pipeline.play(command, output=output, code=code)
 
     done = pipeline.run(HEARTH_TESTS="tests", HEARTH_DIFF="shop.yaml")
 
