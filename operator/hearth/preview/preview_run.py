@@ -20,6 +20,7 @@ from hearth.engine.writes.step_execution import StepDone, StepExecutor, StepResu
 from hearth.model import kinds, members, names, object_fields, value_class, workloads
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
+from hearth.plan.environment import environment_rules
 from hearth.plan.resource import (
     data_kinds,
     exclusive_things,
@@ -54,6 +55,7 @@ from hearth.preview.object_copies import DryRunWrite
 from hearth.preview.preview_world import PreviewWorld
 from hearth.template.blueprint import Completion, Replacement
 
+RESTRICTED_ACTIONS: Final = "environment.restrictedActions"
 STEPS_EACH: Final = 8
 """Steps of a preview for each resource and object. An endless replacement is not followed further."""
 ANSWER_INTERVAL: Final = 0.002
@@ -71,6 +73,7 @@ class PreviewRun:
             resources=self._list_resources,
             adopts=self.adopts,
             is_once=self._is_once,
+            is_restricted=self._is_restricted,
         )
         self.is_rolled_back = False
         """Whether a failure would roll the Stack back. The preview ends there."""
@@ -90,6 +93,11 @@ class PreviewRun:
         planner = self.reconciler.planner
         blueprint = planner.blueprint.resources.get(resource) if planner is not None else None
         return blueprint is not None and blueprint.completion is Completion.ONCE
+
+    def _is_restricted(self, resource: str) -> bool:
+        planner = self.reconciler.planner
+        rules = planner.deletion_guard.environment.rules if planner is not None else None
+        return rules is not None and rules.find_restriction(resource, environment_rules.Action.DELETE) is not None
 
     @property
     def statuses(self) -> Mapping[str, ResourceStatus]:
@@ -348,6 +356,8 @@ class StepRecorder:
     """Whether a rollback would adopt a released object of a resource."""
     is_once: Callable[[str], bool]
     """Whether a resource of the target has `completion: Once`."""
+    is_restricted: Callable[[str], bool]
+    """Whether the environment denies the deletion of a resource."""
     changes: list[Change] = field(default_factory=list)
     stated: dict[str, list[Object]] = field(default_factory=dict)
     """By resource: the manifests that were applied."""
@@ -428,8 +438,8 @@ class StepRecorder:
         if planned.replaced is not None and planned.replaced_raw is not None:
             old = planned.replaced.kind.key, planned.replaced_raw
             return reversal.grade_replacement(old, (key, after), Replacement.CREATE_FIRST, is_once=is_once)
-        policy = (step.manifest["metadata"].get("annotations") or {}).get(names.ANNOTATION_DELETION_POLICY)
-        return reversal.grade_creation(key, after, is_retained=policy == names.RETAIN, is_once=is_once)
+        kept_by = find_keeping_field(step) or (RESTRICTED_ACTIONS if self.is_restricted(step.resource) else "")
+        return reversal.grade_creation(key, after, kept_by=kept_by, is_once=is_once)
 
     def _grade_deletion(self, planned: PlannedStep, step: Delete | Detach, write: DryRunWrite) -> Undo:
         key, before, is_once = step.child.kind.key, write.before or {}, self.is_once(step.child.resource)
@@ -548,6 +558,15 @@ def find_former(raw: Object | None, step: Step) -> str:
         (each["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, "") for each in (raw, step.manifest)
     )
     return str(former) if former != label else ""
+
+
+def find_keeping_field(step: Apply) -> str:
+    """Return the field of a new object that prevents its deletion; "" for none."""
+    annotations = step.manifest["metadata"].get("annotations") or {}
+    if annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN:
+        return "deletionPolicy"
+    is_protected = object_fields.find(step.manifest, "spec", "protected") is True
+    return "spec.protected" if is_protected and names.is_stack(step.kind.group, step.kind.name) else ""
 
 
 def find_key(manifest: Object) -> str:

@@ -223,6 +223,22 @@ def test_a_preview_says_how_a_rollback_undoes_it(before: Object, after: Object, 
     assert preview_after(spec_of({**other, **before}), spec_of({**other, **after})).undo == grade
 
 
+def test_an_object_that_must_not_be_deleted_stays_after_a_rollback() -> None:
+    rules = {"environment": {"restrictedActions": [{"resource": "a", "deny": ["Delete"]}]}}
+    other = {"b": config(v="x")}
+    preview = preview_after(spec_of(other, **rules), spec_of({"a": config(v="x"), **other}, **rules))
+    assert find(preview, "a").undo.field == "environment.restrictedActions"
+
+
+@pytest.mark.parametrize(("protected", "grade"), [(True, "one-way"), (False, "reversible")])
+def test_a_protected_nested_stack_stays_after_a_rollback(*, protected: bool, grade: str) -> None:
+    other = {"b": config(v="x")}
+    nested = resource(
+        "Stack", api_version=f"{names.GROUP}/{names.VERSION}", spec={"protected": protected, **spec_of(other)}
+    )
+    assert preview_after(spec_of(other), spec_of({"a": nested, **other})).undo == grade
+
+
 def test_a_deletion_that_stops_first_is_graded() -> None:
     rules = {"environment": {"breakpoints": [{"resource": "a", "at": ["PreDelete"]}]}}
     before = {"a": claim(), "b": config(v="x")}

@@ -95,15 +95,15 @@ def find_worst(grades: Iterable[UndoGrade]) -> UndoGrade:
     return max(grades, key=GRADES.index, default=UndoGrade.REVERSIBLE)
 
 
-def grade_creation(kind: str, after: Object, *, is_retained: bool = False, is_once: bool = False) -> Undo:
+def grade_creation(kind: str, after: Object, *, kept_by: str = "", is_once: bool = False) -> Undo:
     """Return how a creation is undone, which a rollback does by a deletion.
 
-    kind: `Kind.key`; is_retained: whether the operator must not delete the object; is_once: `completion: Once`.
+    kind: `Kind.key`; kept_by: the field that prevents the deletion, "" for none; is_once: `completion: Once`.
     """
     if is_running(kind, after, is_once=is_once):
         return make_run_undo(kind)
-    if is_retained:
-        return make_one_way("deletionPolicy", "it is Retain, so the object stays after a rollback, without an owner")
+    if kept_by:
+        return make_one_way(kept_by, "the object stays after a rollback")
     return COMPLETE
 
 

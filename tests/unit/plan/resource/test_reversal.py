@@ -35,7 +35,7 @@ def claims(size: object = "1Gi", **spec: Any) -> Object:
     [
         pytest.param("ConfigMap", make(), {}, REVERSIBLE, "", id="usual"),
         pytest.param(CLAIM, make(), {}, REVERSIBLE, "", id="claim"),
-        pytest.param("ConfigMap", make(), {"is_retained": True}, ONE_WAY, "deletionPolicy", id="retained"),
+        pytest.param("ConfigMap", make(), {"kept_by": "deletionPolicy"}, ONE_WAY, "deletionPolicy", id="retained"),
         pytest.param(JOB, make({"template": {}}), {}, ONE_WAY, "spec.template", id="job"),
         pytest.param(JOB, make({"suspend": True}), {}, REVERSIBLE, "", id="suspended-job"),
         pytest.param(JOB, make({"parallelism": 0}), {}, REVERSIBLE, "", id="job-without-pods"),
@@ -45,7 +45,7 @@ def claims(size: object = "1Gi", **spec: Any) -> Object:
         pytest.param("Backup.example.com", make(), {}, REVERSIBLE, "", id="custom"),
     ],
 )
-def test_a_creation(kind: str, after: Object, options: dict[str, bool], grade: UndoGrade, field: str) -> None:
+def test_a_creation(kind: str, after: Object, options: dict[str, Any], grade: UndoGrade, field: str) -> None:
     found = reversal.grade_creation(kind, after, **options)
     assert (found.grade, found.field) == (grade, field)
 
