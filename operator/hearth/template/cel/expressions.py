@@ -87,6 +87,13 @@ def parse(text: str) -> Parsed:
     return _parsed.keep(text, parsed, weight=PARSED_BYTES + PARSED_BYTES_PER_BYTE * size)
 
 
+def check_length(text: str) -> None:
+    """Raise cel_environment.CelCompileError for an expression that is too long."""
+    if len(text) > limits.EXPRESSION_LENGTH:
+        found, most = len(text), limits.EXPRESSION_LENGTH
+        raise cel_environment.refuse(f"the expression has {found} characters, but at most {most} are allowed; split it")
+
+
 def parse_new(text: str) -> tuple[Parsed, int]:
     """Parse a new expression; return it with the bytes of its CEL serialization.
 
@@ -94,9 +101,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     """
     if not text.strip():
         raise cel_environment.refuse("the expression is empty", is_syntax=True)
-    if len(text) > limits.EXPRESSION_LENGTH:
-        found, most = len(text), limits.EXPRESSION_LENGTH
-        raise cel_environment.refuse(f"the expression has {found} characters, but at most {most} are allowed; split it")
+    check_length(text)
     program = compile_unchecked(text)
     try:
         serialized = program.serialize()
@@ -151,6 +156,7 @@ def find_offset(parsed: Parsed, name: str) -> int:
 
 def list_offsets(text: str) -> list[tuple[str, int]]:
     """List the names that an expression reads with their offsets. Raises cel_environment.CelCompileError."""
+    check_length(text)
     try:
         tree = syntax_tree.parse_tree(compile_unchecked(text).serialize())
     except DecodeError:

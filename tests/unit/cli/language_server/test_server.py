@@ -101,6 +101,23 @@ def test_an_open_quote_in_another_line_hides_no_name(editor: LanguageClient) -> 
     assert editor.complete(URI, text) == ["conditions", "config"]
 
 
+def test_quotes_after_an_open_one_hide_no_name(editor: LanguageClient) -> None:
+    quoted = "".join(f'            k{number}: "a"\n' for number in range(30))
+    text = HEAD.replace("{replicas: 1}", '{replicas: "1}') + quoted + "      last: {}\n    outputs: {x: {value: '${la‸"
+
+    assert editor.complete(URI, text) == ["last"]
+
+
+def test_an_alias_is_one_value(editor: LanguageClient) -> None:
+    text = HEAD.replace("{replicas: 1}", "&a {replicas: 1}").replace("dependsOn: [web]", "retry: *a")
+
+    assert editor.complete(URI, f"{text}            a: ${{co{CURSOR}") == ["conditions", "config"]
+
+
+def test_an_open_expression_ends_where_the_next_key_begins(editor: LanguageClient) -> None:
+    assert editor.complete(URI, f"{HEAD}            a: ${{params\n            b: im{CURSOR}") == []
+
+
 def test_each_document_has_its_own_names(editor: LanguageClient) -> None:
     other = HEAD.replace("image", "picture")
     text = f"a: [1\n---\n{HEAD}            a: ${{params.im{CURSOR}}}\n---\n{other}"
@@ -122,6 +139,7 @@ def test_hover_shows_type_and_purpose_but_no_secret(editor: LanguageClient) -> N
     assert hover(f"params.im{CURSOR}age") == "parameter `image`: string\n\nThe image of the web server."
     assert hover(f"params.pass{CURSOR}word") == "parameter `password`: string, sensitive"
     assert hover(f"we{CURSOR}b.spec") == "resource `web`: Deployment (apps/v1)"
+    assert hover(f"'{'😀' * 20}' + params.im{CURSOR}age") == "parameter `image`: string\n\nThe image of the web server."
     assert hover(f"web.spec.repl{CURSOR}icas") == "`web.spec.replicas`: integer (DeploymentSpec.replicas)"
 
 
@@ -238,6 +256,19 @@ HOSTILE = {
 }
 
 
+@pytest.mark.parametrize(
+    "written", ["(" * 100_000, "a+" * 2_000 + "a", "[" * 2_000, "x." * 50_000], ids=["parens", "sum", "lists", "path"]
+)
+def test_a_hostile_expression_is_survived(editor: LanguageClient, written: str) -> None:
+    text = HEAD.replace("when: conditions.big", f'when: "web{written}"')
+
+    for method in ("completion", "hover", "definition"):
+        answer = editor.ask_at(method, URI, text.replace('"web', f'"we{CURSOR}b'))
+        assert not answer or "code" not in answer
+    refusal = editor.ask_at("rename", URI, text.replace("      web:", f"      we{CURSOR}b:"), newName="front")
+    assert "cannot be parsed" in refusal.get("message", "") or len(refusal["changes"][URI]) == 3
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_input_is_survived(editor: LanguageClient, name: str) -> None:
     uri = f"file:///work/{name}.yaml"
@@ -249,6 +280,12 @@ def test_hostile_input_is_survived(editor: LanguageClient, name: str) -> None:
     editor.wait_diagnostics(uri)
 
     assert editor.complete(URI, f"{HEAD}            a: ${{params.im{CURSOR}") == ["image"]
+
+
+def test_a_file_that_is_too_large_has_no_answer(editor: LanguageClient) -> None:
+    padding = "#" * limits.SOURCE_BYTES
+
+    assert editor.ask_at("completion", URI, f"{HEAD}            a: ${{{CURSOR}}}\n{padding}") is None
 
 
 def test_a_session_leaves_no_file_and_no_text_behind(tmp_path: Path) -> None:
