@@ -40,8 +40,8 @@ from hearth.preview.empty_cluster import EmptyCluster
 from hearth.preview.played_world import PlayedFault, PlayedHealth, PlayedObject, Script
 from hearth.preview.preview_world import PreviewRequest
 from hearth.preview.stack_trial import StackTrial, TrialResult
+from hearth.sandbox import process
 from hearth.sandbox.pool import Pool
-from hearth.template.cel import evaluation
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm
 from hearth.template.text import kubectl_yaml
@@ -211,7 +211,8 @@ class CaseRun:
             stack_file = stack_files.include_template(stack_file)
         except errors.InvalidDefinition as error:
             return PreviewRequest(present=None, wanted={}), list(error.mistakes)
-        mistakes = stack_files.find_definition_mistakes(stack_file, self._kinds, evaluation.ALONE)
+        with contextlib.closing(process.OfflineEvaluator()) as evaluator:
+            mistakes = stack_files.find_definition_mistakes(stack_file, self._kinds, evaluator)
         if mistakes:
             return PreviewRequest(present=None, wanted={}), mistakes
         spec = dict(object_fields.mapping(stack_file.manifest, "spec"))

@@ -124,7 +124,34 @@ spec:
   kubeConfig: {secretRef: {name: other}}
   template: {resources: {tenant: {manifest: {apiVersion: v1, kind: Namespace, metadata: {name: acme}}}}}
 """
-FILES = {"remote": REMOTE, "shop": STACK, "items": TEMPLATE, "workers": GROUP, "webapps": DEFINITION, "user": LITERAL}
+COSTLY = f"""
+apiVersion: hearth.dev/v1alpha1
+kind: StackDefinition
+metadata: {{name: webapps.platform.example}}
+spec:
+  group: platform.example
+  names: {{kind: WebApp, plural: webapps}}
+  versions: [{{name: v1}}]
+  template:
+    parameters:
+      numbers: {{type: array, items: {{type: integer}}, default: {[*range(95)]}}}
+    resources:
+      page:
+        manifest:
+          apiVersion: v1
+          kind: ConfigMap
+          data: {{pairs: "${{string(params.numbers.map(i, params.numbers.map(j, i + j).size()).size())}}"}}
+"""
+"""With an expression that is evaluated in a process of its own."""
+FILES = {
+    "costly": COSTLY,
+    "remote": REMOTE,
+    "shop": STACK,
+    "items": TEMPLATE,
+    "workers": GROUP,
+    "webapps": DEFINITION,
+    "user": LITERAL,
+}
 
 
 def invoke(*arguments: str) -> click.testing.Result:
@@ -348,6 +375,10 @@ PASSING = {
         fail: {resource: page}
         expect: {phase: CreateFailed}
         """,
+    ),
+    "a slow expression of a definition is evaluated": (
+        "costly",
+        '{expect: {objects: {page: {data: {pairs: "95"}}}}}',
     ),
     "a template in another object is found": ("user", "expect: {objects: {only: {data: {a: b}}}}"),
 }

@@ -24,7 +24,6 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Mode, Tenancy
 from hearth.model.well_known_kinds import STACK
 from hearth.preview.changes import Preview
-from hearth.template.cel import evaluation
 
 NO_CHANGE, CHANGES, FAILED = 0, 1, 2
 PREVIEWED: Final = (names.STACK, names.DEFINITION_KIND)
@@ -114,7 +113,9 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
     await session.kinds.refresh()
     try:
         whole = await stack_previews.include_template(session, file)
-        if mistakes := stack_files.find_definition_mistakes(whole, session.kinds, evaluation.ALONE):
+        with file_commands.evaluating() as evaluator:
+            mistakes = stack_files.find_definition_mistakes(whole, session.kinds, evaluator)
+        if mistakes:
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
         text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))
