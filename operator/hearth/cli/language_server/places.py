@@ -41,7 +41,7 @@ def find_references(text: str, offset: int) -> list[Span]:
     if found is None:
         return []
     template, name, _ = found
-    uses = [span for expression in template.expressions for span in find_readable(expression, name)]
+    uses = [span for expression in template.list_expressions() for span in find_readable(expression, name)]
     return [*template.keys[name], *(span for each, span in template.mentions if each == name), *uses]
 
 
@@ -71,7 +71,7 @@ def rename(text: str, offset: int, new_name: str) -> list[Span]:
     check_name(template, name, new_name)
     spans = list(template.keys[name])
     spans += [span for each, span in template.mentions if each == name]
-    for expression in template.expressions:
+    for expression in template.list_expressions():
         spans += find_changed(expression, name, new_name)
     return spans
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import yaml
@@ -103,7 +103,8 @@ class Template:
     """Where the keys of each name are: the definition first, then the value of a parameter."""
     parameters: dict[str, yaml.Node]
     resources: dict[str, yaml.Node]
-    expressions: tuple[WrittenExpression, ...]
+    list_expressions: Callable[[], tuple[WrittenExpression, ...]]
+    """Finds them when they are first needed: not for completion, which must be fastest."""
     mentions: tuple[tuple[TemplateName, Span], ...]
     """Resources in `dependsOn` and in rules of the environment."""
 
@@ -113,7 +114,7 @@ class Template:
         for name, span in (*keys, *self.mentions):
             if span.start <= offset <= span.end:
                 return name, span
-        within = (each for each in self.expressions if each.offsets[0] <= offset <= each.offsets[-1])
+        within = (each for each in self.list_expressions() if each.offsets[0] <= offset <= each.offsets[-1])
         return next((found for each in within if (found := each.find_at(offset)) is not None), None)
 
 
@@ -223,7 +224,7 @@ def make_template(
         keys=keys,
         parameters=dict(outline.list_entries(parameters)),
         resources=resources,
-        expressions=tuple(find_expressions(text, template, resources)),
+        list_expressions=functools.cache(lambda: tuple(find_expressions(text, template, resources))),
         mentions=tuple(
             (TemplateName(category=RESOURCES, text=name), Span(start=start, end=start + len(name)))
             for name, start in mentions
