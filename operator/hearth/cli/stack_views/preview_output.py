@@ -17,6 +17,7 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
+from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import Absent, FieldChange
@@ -115,7 +116,7 @@ def list_change(change: Change) -> Iterator[Line]:
         yield from list_field(each)
     if change.unchecked:
         yield [(f"    not checked by the API server: {safe_text.one_line(change.unchecked)}", "dim")]
-    if change.undo is not None and change.undo.grade is not UndoGrade.REVERSIBLE:
+    if change.undo is not None and change.undo != reversal.COMPLETE:
         yield [(f"    {safe_text.one_line(describe_undo(change.undo))}", "dim")]
 
 

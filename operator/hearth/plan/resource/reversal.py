@@ -88,6 +88,9 @@ class AssignedAddress:
 
 
 COMPLETE: Final = Undo(grade=UndoGrade.REVERSIBLE)
+CLAIMS_STAY: Final = Undo(
+    grade=UndoGrade.REVERSIBLE, reason="claims that its controller creates meanwhile stay, unused"
+)
 
 
 def find_worst(grades: Iterable[UndoGrade]) -> UndoGrade:
@@ -104,7 +107,8 @@ def grade_creation(kind: str, after: Object, *, kept_by: str = "", is_once: bool
         return make_run_undo(kind)
     if kept_by:
         return make_one_way(kept_by, "the object stays after a rollback")
-    return COMPLETE
+    is_set = kind == data_kinds.STATEFUL_SET and data_kinds.has_claims(after)
+    return CLAIMS_STAY if is_set and not deletes_claims(after, "whenDeleted") else COMPLETE
 
 
 def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Undo:
@@ -113,8 +117,8 @@ def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Undo:
         return make_one_way("", DATA_LOSSES[kind])
     if kind == VOLUME and object_fields.text(before, "spec", "persistentVolumeReclaimPolicy") != "Retain":
         return make_one_way("spec.persistentVolumeReclaimPolicy", "it is not Retain, so the data is deleted as well")
-    is_deleted = object_fields.text(before, "spec", RETENTION, "whenDeleted") == "Delete"
-    if kind == data_kinds.STATEFUL_SET and data_kinds.has_claims(before) and is_deleted:
+    is_set = kind == data_kinds.STATEFUL_SET and data_kinds.has_claims(before)
+    if is_set and deletes_claims(before, "whenDeleted"):
         return make_one_way(f"spec.{RETENTION}.whenDeleted", "it is Delete, so its claims are deleted with it")
     for part in DATA_PARTS.get(kind, ()):
         if (foreign := next(find_foreign_keys(before, part), "")) != "":
@@ -184,6 +188,11 @@ def with_loss(undo: Undo, loss: str) -> Undo:
     if undo.grade is UndoGrade.ONE_WAY:
         return undo
     return Undo(grade=undo.grade, reason=undo.reason, lost=(*undo.lost, loss))
+
+
+def deletes_claims(raw: Object, event: str) -> bool:
+    """Return whether a StatefulSet deletes its claims at that event: `whenDeleted`."""
+    return object_fields.text(raw, "spec", RETENTION, event) == "Delete"
 
 
 def is_running(kind: str, raw: Object, *, is_once: bool) -> bool:

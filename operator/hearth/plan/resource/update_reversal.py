@@ -62,14 +62,14 @@ def grade_claim(before: Object, after: Object) -> Undo | None:
 
 
 def grade_stateful_set(before: Object, after: Object) -> Undo | None:
-    """Return that fewer replicas delete claims, if a StatefulSet says so."""
+    """Return what another number of replicas does with the claims of a StatefulSet."""
     old, new = (object_fields.number(raw, "spec", "replicas") for raw in (before, after))
-    is_deleted = object_fields.text(after, "spec", reversal.RETENTION, "whenScaled") == "Delete"
-    if data_kinds.has_claims(after) and is_deleted and old is not None and new is not None and new < old:
-        return reversal.make_one_way(
-            "spec.replicas", f"{reversal.RETENTION}.whenScaled is Delete, so claims are deleted"
-        )
-    return None
+    if not data_kinds.has_claims(after) or old is None or new is None or old == new:
+        return None
+    if not reversal.deletes_claims(after, "whenScaled"):
+        return reversal.CLAIMS_STAY if new > old else None
+    reason = f"{reversal.RETENTION}.whenScaled is Delete, so claims are deleted"
+    return reversal.make_one_way("spec.replicas", reason) if new < old else None
 
 
 def grade_service(before: Object, after: Object) -> Undo | None:

@@ -93,6 +93,14 @@ def test_a_change_says_what_its_way_back_loses_and_the_last_line_the_worst() -> 
     ]
 
 
+def test_a_reversible_change_says_what_it_leaves() -> None:
+    change = Change(action=Action.CREATE, resource="db", ref=ref("shop-db"), undo=reversal.CLAIMS_STAY)
+    assert write(make(change)).split("\n")[2:] == [
+        "    undo: reversible; claims that its controller creates meanwhile stay, unused",
+        "1 created; can be undone: yes (reversible)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "summary"),
     [

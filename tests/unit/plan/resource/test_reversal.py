@@ -138,6 +138,12 @@ def test_a_replacement(
     assert (found.grade, found.field) == (grade, field)
 
 
+def test_claims_of_a_new_set_stay_unless_it_deletes_them() -> None:
+    assert reversal.grade_creation(SET, claims()) == reversal.CLAIMS_STAY
+    assert reversal.grade_creation(SET, claims(**{RETENTION: {"whenDeleted": "Delete"}})) == reversal.COMPLETE
+    assert reversal.grade_creation(SET, make()) == reversal.COMPLETE
+
+
 def test_new_claims_lack_the_data_of_the_old_ones() -> None:
     found = replaced(SET, claims(), claims(), Replacement.CREATE_FIRST)
     assert found.lost == (reversal.HISTORY, "the data since then, whose claims stay, unused")

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.plan.resource import update_reversal
+from hearth.plan.resource import reversal, update_reversal
 from hearth.plan.resource.reversal import UndoGrade
 
 REVERSIBLE, RECREATES, ONE_WAY = UndoGrade
@@ -95,6 +95,14 @@ ROWS = [
 def test_a_change_in_place(kind: str, before: Object, after: Object, grade: UndoGrade, field: str) -> None:
     found = update_reversal.grade_update(kind, before, after)
     assert (found.grade, found.field) == (grade, field)
+
+
+def test_claims_of_more_replicas_stay_unless_the_set_deletes_them() -> None:
+    claims: Object = {"volumeClaimTemplates": [{}]}
+    before, after = make({"replicas": 1, **claims}, owned={STACK: REPLICAS}), make({"replicas": 2, **claims})
+    assert update_reversal.grade_update(SET, before, after) == reversal.CLAIMS_STAY
+    after["spec"] |= SCALED
+    assert update_reversal.grade_update(SET, before, after) == reversal.COMPLETE
 
 
 def test_work_that_runs_once_runs_again_when_its_definition_changes() -> None:
