@@ -71,6 +71,9 @@ def diff(  # noqa: PLR0913 -- each is an option
     """Preview the effect of applying a file, or of a rollback. Runs the engine itself, with dry runs, and writes
     nothing.
 
+    Also says whether a rollback can undo the changes: completely (reversible), with new objects (recreates), or not at
+    all (one-way).
+
     For a StackDefinition, shows the changes of each instance; equal changes are shown once.
 
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
