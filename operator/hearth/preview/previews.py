@@ -134,9 +134,13 @@ async def add_nested(preview: Preview, run: PreviewRun, preview_nested: PreviewN
 
 
 def find_obsolete_stacks(run: PreviewRun) -> dict[ObjectRef, NestedStack]:
-    """Return the nested Stacks whose deletion waits: the preview does not know the names in the others of the tree."""
+    """Return the nested Stacks whose deletion waits: the preview does not know the names in the others of the tree.
+
+    Nested Stacks that a rule or `spec.protected` keeps are left out.
+    """
     planner = run.reconciler.planner
-    children = planner.cleanup.children.values() if planner is not None else ()
+    denied = {each.child.uid for each in planner.deletion_guard.denied} if planner is not None else set()
+    children = [each for each in planner.cleanup.children.values() if each.uid not in denied] if planner else []
     found = {child.ref: run.world.copies.find(object_copies.place_of(child.ref)) for child in children}
     return {
         ref: NestedStack(before=copy.raw, after=None)

@@ -239,6 +239,14 @@ def test_a_protected_nested_stack_stays_after_a_rollback(*, protected: bool, gra
     assert preview_after(spec_of(other), spec_of({"a": nested, **other})).undo == grade
 
 
+def test_the_removal_of_a_protected_nested_stack_fails() -> None:
+    other = {"b": config(v="x")}
+    nested = resource("Stack", api_version=f"{names.GROUP}/{names.VERSION}", spec={"protected": True, **spec_of(other)})
+    change = find(preview_after(spec_of({"a": nested, **other}), spec_of(other)), "a")
+    assert change.action is Action.FAIL
+    assert "its spec.protected is true; set it to false first" in change.reason
+
+
 def test_a_deletion_that_stops_first_is_graded() -> None:
     rules = {"environment": {"breakpoints": [{"resource": "a", "at": ["PreDelete"]}]}}
     before = {"a": claim(), "b": config(v="x")}
