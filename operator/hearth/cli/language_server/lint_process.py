@@ -5,6 +5,7 @@ It reads texts and writes their findings, one JSON value per line.
 
 from __future__ import annotations
 
+import functools
 import resource
 import signal
 import sys
@@ -30,7 +31,7 @@ MEMORY: Final = 4 * 2**30
 
 
 def find(text: str, kinds: Kinds) -> list[Object]:
-    """Return the mistakes and warnings of a text, as `lint` finds them: each with level, message, kind, stack, path and rule.
+    """Return the mistakes, warnings and notes of a text, as `lint` finds them: each with level, message, kind, stack, path and rule.
 
     Of invalid YAML, the offset instead of the last four.
     """
@@ -42,12 +43,14 @@ def find(text: str, kinds: Kinds) -> list[Object]:
         return [{"level": "error", "message": message, "offset": 0 if is_excess else outline.find_cause(text, error)}]
     found: list[Object] = []
 
-    def warn(stack_file: StackFile, warning: str) -> None:
-        found.append(describe("warning", f"{stack_file.title}: {warning}", stack_file.manifest, path="metadata.name"))
+    def add(level: str, stack_file: StackFile, sentence: str) -> None:
+        found.append(describe(level, f"{stack_file.title}: {sentence}", stack_file.manifest, path="metadata.name"))
+
+    warn, note = functools.partial(add, "warning"), functools.partial(add, "note")
 
     with file_commands.evaluating() as evaluator:
         for stack_file in stack_files.find_stacks({"": documents}, kinds=file_commands.LINTED):
-            for mistake in file_commands.find_mistakes(stack_file, kinds, evaluator, warn=warn):
+            for mistake in file_commands.find_mistakes(stack_file, kinds, evaluator, warn=warn, note=note):
                 message = stack_files.describe_mistake(mistake)
                 found.append(describe("error", message, stack_file.manifest, path=mistake["path"]))
     return found

@@ -45,7 +45,11 @@ ITEM_KINDS: Final = {
     template_names.CONDITIONS: types.CompletionItemKind.Constant,
     template_names.RESOURCES: types.CompletionItemKind.Class,
 }
-SEVERITIES: Final = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
+SEVERITIES: Final = {
+    "error": types.DiagnosticSeverity.Error,
+    "warning": types.DiagnosticSeverity.Warning,
+    "note": types.DiagnosticSeverity.Information,
+}
 LOST: Final = "could not be checked: it takes too long or too much memory; divide the file"
 log = logging.getLogger(__name__)
 

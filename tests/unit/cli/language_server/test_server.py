@@ -174,7 +174,7 @@ def lint(folder: Path, text: str) -> list[str]:
     file.write_text(text)
     written = click.testing.CliRunner().invoke(main.main, ["stack", "lint", "-f", str(file)])
     return [
-        line.removeprefix("warning: ").removeprefix(f"{file}: ").removeprefix(f"Error: {file} ")
+        line.removeprefix("warning: ").removeprefix("note: ").removeprefix(f"{file}: ").removeprefix(f"Error: {file} ")
         for line in (written.stdout + written.stderr).splitlines()
     ]
 
@@ -189,8 +189,10 @@ def lint(folder: Path, text: str) -> list[str]:
         f"{HEAD}\tx: 1\n",
         WRONG.replace("kind: Stack", "kind: StackTemplate"),
         HEAD.replace("kind: ConfigMap", "kind: Secret") + "            password: YQ==\n",
+        HEAD.replace("parameters: {image: nginx}", "parametersFrom: [{configMapRef: {name: a}}]")
+        + "            a: b\n",
     ],
-    ids=["mistakes", "two-documents", "open-expression", "open-quote", "tab", "template", "warning"],
+    ids=["mistakes", "two-documents", "open-expression", "open-quote", "tab", "template", "warning", "note"],
 )
 def test_findings_are_the_sentences_of_lint(editor: LanguageClient, tmp_path: Path, text: str) -> None:
     editor.write(uri := f"file:///work/{tmp_path.name}.yaml", text)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 Warn: TypeAlias = Callable[[StackFile, str], None]
-"""Receives a warning about one Stack."""
+"""Receives a warning or note about one Stack."""
 LINTED: Final = (*names.STACK_KINDS, well_known_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
 """The kinds that `lint` checks."""
 UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mean")
@@ -267,9 +267,16 @@ def warn(stack_file: StackFile, text: str) -> None:
     text_output.write_warning(f"{stack_file.source}: {stack_file.title}: {text}")
 
 
-def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn) -> list[Object]:
-    """Return the mistakes of one Stack, also of those that it nests. warn: receives its warnings."""
-    compiled = list(check_template(stack_file, kinds, evaluator, warn=warn))
+def note(stack_file: StackFile, text: str) -> None:
+    """Write what the reader should know about the result."""
+    text_output.write_note(f"{stack_file.source}: {stack_file.title}: {text}")
+
+
+def find_mistakes(
+    stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn, note: Warn = note
+) -> list[Object]:
+    """Return the mistakes of one Stack, also of those that it nests. warn, note: receive its warnings and notes."""
+    compiled = list(check_template(stack_file, kinds, evaluator, warn=warn, note=note))
     known = {mistake.path for mistake in compiled}
     found = [each for each in file_schema.find_mistakes(stack_file.manifest) if each.path not in known]
     found += compiled
@@ -282,9 +289,9 @@ def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, 
 
 
 def check_template(
-    stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn
+    stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn, note: Warn = note
 ) -> Sequence[Mistake]:
-    """Return the mistakes of the template and its parameters. warn: receives its warnings."""
+    """Return the mistakes of the template and its parameters. warn, note: receive its warnings and notes."""
     for warning in stack_files.find_secret_warnings(stack_file):
         warn(stack_file, warning)
     if stack_file.is_template:
@@ -302,8 +309,7 @@ def check_template(
     except errors.InvalidDefinition as error:
         return error.mistakes
     except errors.SourceNotFound as unknown:
-        note = f"note: {stack_file.source}: {stack_file.title}: what depends on parameters was not checked: {unknown}"
-        click.echo(safe_text.clean(note), err=True)
+        note(stack_file, f"what depends on parameters was not checked: {unknown}")
         return ()
     if (
         not blueprint.resources
