@@ -25,6 +25,7 @@ from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview import field_changes
 from hearth.preview.changes import Preview
+from support.real import operator_fleet
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.stories import set_replacement_scenarios, stack_manifests
@@ -616,9 +617,21 @@ def compare(before: dict[tuple[str, str], Object], after: dict[tuple[str, str], 
 
 async def follow_stacks(user: RealUser, stacks: dict[str, Object]) -> None:
     """Keep the Stacks of the namespace up to date."""
-    async for event, raw in user.watch(STACK):
+
+    def note(event: str, raw: Object) -> None:
         if event != "DELETED":
             stacks[raw["metadata"]["name"]] = raw
+
+    await user.follow(STACK, note)
+
+
+async def remove_shared(user: RealUser) -> None:
+    """Delete the objects without a namespace, which no other test may find."""
+    for kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
+        for each in (await user.send("GET", kind))["items"]:
+            name = each["metadata"]["name"]
+            if user.namespace in name and name != user.namespace:
+                await user.send("DELETE", kind, name)
 
 
 def list_wrong(plays: list[Play]) -> Iterator[str]:
@@ -650,6 +663,9 @@ async def test_every_change_is_undone_as_said(world: RealWorld) -> None:
         )
     finally:
         following.cancel()
+        await world.kill_controller()
+        await operator_fleet.abandon_stacks(user)
+        await remove_shared(user)
     failed = [f"{play.row.id}: {result!r}" for play, result in zip(plays, results, strict=True) if result is not None]
     grades = collections.Counter(play.said.grade for play in plays if play.said is not None)
     false = [
