@@ -9,16 +9,16 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
-PATIENCE_SECONDS = 60
-"""Maximum seconds for the end of a session, and for the whole session of a server that hangs."""
+PATIENCE_SECONDS = 300
+"""For a whole session, which the tests of a module share: ten times its usual length on a busy machine."""
 CURSOR = "‸"
 """Marks the position of the cursor in the text of a test."""
 
 
 class LanguageClient:
-    """One session. Positions are in units of UTF-16, as those of most editors."""
+    """One session. Positions are in units of UTF-16, as those of most editors, or of UTF-8, as those of Neovim."""
 
-    def __init__(self, *arguments: str, folder: Path) -> None:
+    def __init__(self, *arguments: str, folder: Path, is_utf8: bool = False) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "hearth", "lsp", *arguments],
             stdin=subprocess.PIPE,
@@ -31,7 +31,9 @@ class LanguageClient:
         self._published: list[dict[str, Any]] = []
         self._patience = threading.Timer(PATIENCE_SECONDS, self.process.kill)
         self._patience.start()
-        self.capabilities = self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities={})
+        self._is_utf8 = is_utf8
+        capabilities = {"general": {"positionEncodings": ["utf-8", "utf-16"]}} if is_utf8 else {}
+        self.ask("initialize", processId=None, rootUri=folder.as_uri(), capabilities=capabilities)
         self.tell("initialized")
 
     def __enter__(self) -> Self:
@@ -59,7 +61,9 @@ class LanguageClient:
         before, _, after = text.partition(CURSOR)
         self.write(uri, before + after)
         lines = before.replace("\r\n", "\n").split("\n")
-        position = {"line": len(lines) - 1, "character": len(lines[-1].encode("utf-16-le", "surrogatepass")) // 2}
+        encoding, unit = ("utf-8", 1) if self._is_utf8 else ("utf-16-le", 2)
+        units = len(lines[-1].encode(encoding, "surrogatepass")) // unit
+        position = {"line": len(lines) - 1, "character": units}
         return self.ask(f"textDocument/{method}", textDocument={"uri": uri}, position=position, **params)
 
     def complete(self, uri: str, text: str) -> list[str]:

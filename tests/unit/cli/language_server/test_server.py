@@ -103,7 +103,7 @@ def test_an_open_quote_in_another_line_hides_no_name(editor: LanguageClient) -> 
 
 def test_quotes_after_an_open_one_hide_no_name(editor: LanguageClient) -> None:
     quoted = "".join(f'            k{number}: "a"\n' for number in range(30))
-    text = HEAD.replace("{replicas: 1}", '{replicas: "1}') + quoted + "      last: {}\n    outputs: {x: {value: '${la‸"
+    text = f'{HEAD}            open: "a\n{quoted}      last: {{}}\n    outputs: {{x: {{value: "${{la{CURSOR}'
 
     assert editor.complete(URI, text) == ["last"]
 
@@ -115,7 +115,7 @@ def test_an_alias_is_one_value(editor: LanguageClient) -> None:
 
 
 def test_an_open_expression_ends_where_the_next_key_begins(editor: LanguageClient) -> None:
-    assert editor.complete(URI, f"{HEAD}            a: ${{params\n            b: im{CURSOR}") == []
+    assert editor.complete(URI, f"{HEAD}            a: ${{params\n            b: pa{CURSOR}") == []
 
 
 def test_each_document_has_its_own_names(editor: LanguageClient) -> None:
@@ -288,6 +288,17 @@ def test_a_file_that_is_too_large_has_no_answer(editor: LanguageClient) -> None:
     padding = "#" * limits.SOURCE_BYTES
 
     assert editor.ask_at("completion", URI, f"{HEAD}            a: ${{{CURSOR}}}\n{padding}") is None
+
+
+@pytest.mark.parametrize(("is_utf8", "units"), [(False, 2), (True, 4)], ids=["utf-16", "utf-8"])
+def test_positions_are_in_the_units_of_the_editor(tmp_path: Path, units: int, *, is_utf8: bool) -> None:
+    text = f"{HEAD}            a: '😀😀${{params.im{CURSOR}age}}'\n"
+
+    with LanguageClient(folder=tmp_path, is_utf8=is_utf8) as editor:
+        found = editor.ask_at("prepareRename", URI, text)
+
+    start = len("            a: '${params.") + 2 * units
+    assert found == make_range(HEAD.count("\n"), start, start + len("image"))
 
 
 def test_a_session_leaves_no_file_and_no_text_behind(tmp_path: Path) -> None:
