@@ -27,7 +27,7 @@ from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
 from support import free_port
 from support.threats import webhook
-from support.threats.api import Api, Object, find_path
+from support.threats.api import MERGE, Api, Object, find_path
 from support.threats.audit_log import AuditLog
 from support.threats.operator import Operator
 from support.threats.webhook import Reviewed
@@ -56,6 +56,7 @@ def test_reviews(reviewed: Reviewed) -> None:
     """One denial lists all mistakes, a dry run asks the live cluster, and what is probably not meant is a warning."""
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     author = tenant.author(MARKS)
+    author.create(make_stack(tenant.namespace, "aging", {"a": make_config_map()}))
     check_denial(author, tenant)
     check_dry_run(author, tenant)
     check_sources(author, tenant)
@@ -65,6 +66,7 @@ def test_reviews(reviewed: Reviewed) -> None:
     check_snapshots(author, tenant)
     check_boundary(author, tenant)
     check_authors(tenant)
+    check_end(threats, author, tenant)
     assert "error" not in {each["level"] for each in threats.operator.read_events()}
 
 
@@ -139,6 +141,17 @@ def check_kept_definition(threats: ThreatWorld, author: Api, tenant: Tenant) -> 
     assert changed.code == 422
     assert gone.is_accepted
     threats.wait_for(lambda: author.get("Stack", namespace, "broken") is None, what="deletion of an invalid Stack")
+
+
+def check_end(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
+    """No edit deletes a Stack at once because it is older than its new lifetime."""
+
+    def shorten(lifetime: str) -> str:
+        path, body = find_path("Stack", tenant.namespace, "aging"), {"spec": {"expiresAfter": lifetime}}
+        return author.send("PATCH", path, body=body, content_type=MERGE, dryRun="All").text
+
+    threats.wait_for(lambda: "so it would be deleted now" in shorten("10s"), what="the Stack is 10 seconds old")
+    assert "would be deleted" not in shorten("1h")
 
 
 def check_marks(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
