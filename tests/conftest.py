@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import zlib
+from collections.abc import Iterator
 
 # Before anything of Hearth is imported, here and in the processes that tests start.
 os.environ["HEARTH_CHECK_FROZEN"] = "1"
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
@@ -26,6 +28,14 @@ WAITING = 9
 """Test processes of a run on a control plane: more than there are cores, as the tests there wait most of the time."""
 TOGETHER = 6
 """Real-server tests that stay together: tests of one module may share an expensive setup."""
+
+
+@pytest.fixture(autouse=True)
+def same_log_configuration() -> Iterator[None]:
+    """Restore the configuration of structlog: commands that run in the test process change it."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.hookimpl(tryfirst=True)

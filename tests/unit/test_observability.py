@@ -24,6 +24,7 @@ DOCUMENT = (repository.DOCS / "metrics.md").read_text()
 NO_ALERT = {
     "RollingBack": "an action in progress: HearthStackInProgressForLong",
     "Stalled": "the phase tells more: HearthStackFailed, HearthStackRolledBack",
+    "Expiring": "intended by the author; an Event and `status.expiresAt` announce it",
     "InternalError": "the operator's own counter: HearthInternalError",
 }
 """Conditions without an alert, and the alerts that cover them."""
