@@ -16,9 +16,10 @@ from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRules
 
 LIMIT = 500
-"""Maximum of breakpoints cleared one by one under one target. Beyond it, the oldest are dropped and may stop again."""
+"""Maximum number of individually cleared breakpoints per target. Beyond it, the oldest are forgotten and may stop
+again."""
 REQUIRED_LIMIT = 500
-"""Maximum of stored names that one resource required: the limit of `dependsOn`."""
+"""Maximum number of required resources to store for one resource: the limit of `dependsOn`."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +29,7 @@ class ClearedBreakpoints:
     keys: tuple[str, ...] = ()
     """Keys in the form `web/PreUpdate`, the oldest first; `workers[*]/PreUpdate` for all members of a collection."""
     post_delete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The resources that each resource required, by resource that stops after the deletion of its object."""
+    """The required resources of each resource that stops after the deletion of its object."""
 
     @property
     def is_empty(self) -> bool:
@@ -55,7 +56,7 @@ class ClearedBreakpoints:
         return {key.rpartition("/")[0] for key in {*self.keys} ^ {*other.keys}}
 
     def add_post_delete(self, parting: Mapping[str, Iterable[str]]) -> ClearedBreakpoints:
-        """Return a copy with resources whose objects the operator is about to delete."""
+        """Return a copy that records resources whose objects are about to be deleted, with their requirements."""
         added = {resource: tuple(required)[:REQUIRED_LIMIT] for resource, required in parting.items()}
         kept = list({**self.post_delete, **added}.items())[-LIMIT:]
         return ClearedBreakpoints(keys=self.keys, post_delete=dict(kept))

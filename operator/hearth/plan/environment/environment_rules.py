@@ -46,7 +46,7 @@ class EnvironmentRule:
 
     @property
     def where_defined(self) -> str:
-        """Return where else the user may need to remove it, as the end of a sentence; "" for nowhere."""
+        """Return the end of a sentence that names another place where the user may need to remove the rule, or ""."""
         return ", here or in the Stack around this one" if self.is_inherited else ""
 
     def fits(self, name: str) -> bool:

@@ -32,7 +32,7 @@ class InheritedRules:
     """Rules that one nested Stack inherits."""
 
     lists: tuple[tuple[str, tuple[tuple[str, str, tuple[str, ...]], ...]], ...]
-    """Entries by list of the environment: the rest of the path, the key (`at` or `deny`), and its values."""
+    """Entries by list of the environment: the remaining path, the key (`at` or `deny`), and its values."""
 
     retry: str = ""
     """Token of the last retry that was requested of the Stack or of its ancestors, "" for none."""
@@ -69,7 +69,7 @@ class InheritedRules:
 
 
 def find(rules: EnvironmentRules, resource: str, *, retry: str = "") -> InheritedRules | None:
-    """Find the rules that the nested Stack of this resource inherits; None for none. retry: see `find_retry`."""
+    """Return the rules that the nested Stack of this resource inherits, or None. retry: see `find_retry`."""
     lists = (
         ("breakpoints", tuple(_choose(rules.breakpoints, resource, word="at"))),
         ("restrictedActions", tuple(_choose(rules.restrictions, resource, word="deny"))),
@@ -81,7 +81,8 @@ def find(rules: EnvironmentRules, resource: str, *, retry: str = "") -> Inherite
 def find_retry(annotations: Mapping[str, str]) -> str:
     """Return the token of the retry that a Stack with these annotations hands down; "" for none.
 
-    It depends on nothing else, so that a crash neither loses nor repeats a request. Any client can write a long one.
+    The token depends only on the annotations, so a crash neither loses nor repeats a request. Any client can write a
+    long token, so a long one is hashed.
     """
     tokens = [annotations.get(each, "") for each in (names.REQUEST_RETRY, names.REQUEST_INHERITED_RETRY)]
     token = "/".join(each for each in tokens if each)

@@ -32,7 +32,7 @@ DECISIVE = ("Ready", "Available")
 """Conditions that decide whether an object is ready. The first one present counts."""
 
 SELECTS_WRONGLY = frozenset({"InvalidSelector", "AmbiguousSelector"})
-"""Reasons for an inactive autoscaler that only a change by the user can remedy."""
+"""Reasons for an inactive autoscaler that only the user can fix."""
 
 
 def assess_reporting(fields: Fields) -> HealthResult:
@@ -133,10 +133,10 @@ def assess_budget(fields: Fields) -> HealthResult:
 
 
 def assess_autoscaler(fields: Fields) -> HealthResult:
-    """Return ready unless the HorizontalPodAutoscaler cannot scale its target. One that is not there yet is awaited.
+    """Return ready unless the HorizontalPodAutoscaler cannot scale its target.
 
-    Metrics are temporarily missing, at least whenever the pods are new. The message reports this, and it is not a
-    failure.
+    A missing target counts as progressing. Missing metrics are not a failure, because they are missing whenever the
+    pods are new. The message reports them.
     """
     conditions = read_conditions(fields)
     able, active = conditions.get("AbleToScale"), conditions.get("ScalingActive")
@@ -166,7 +166,7 @@ def assess_definition(fields: Fields) -> HealthResult:
 
 
 def assess_quota(fields: Fields) -> HealthResult:
-    """Return ready when the ResourceQuota's status contains its limits: before, nothing is counted or rejected."""
+    """Return ready when the ResourceQuota's status contains its limits. Until then, it counts and rejects nothing."""
     limits, stated = read(fields, "spec.hard"), read(fields, "status.hard")
     if not isinstance(limits, dict) or not limits:
         return ready("Exists")

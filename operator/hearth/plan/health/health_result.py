@@ -47,13 +47,14 @@ class HealthResult:
     message: str
     """The object's own message if it has one, or "" if the reason suffices."""
     terminal: bool = False
-    """Whether only another object can help. Never true unless failed."""
+    """Whether only another object can help. True only if the object failed."""
     is_silent: bool = False
-    """Whether the object has no status although its kind declares one. Only while progressing."""
+    """Whether the object has no status although its kind declares one. True only while progressing."""
     is_pending: bool = False
-    """Whether this is an earlier result, or none, until another process has assessed the object."""
+    """Whether another process is still assessing the object. Until then, this is an earlier result or a placeholder."""
     stops: tuple[NestedStop, ...] = ()
-    """Resources within the object that wait for a user, if nothing in it can proceed before. Only while progressing."""
+    """Resources within the object that wait for a user, if nothing in it can proceed without the user. Set only while
+    progressing."""
 
 
 class HealthRule(Protocol):
@@ -203,7 +204,7 @@ def assess_observed(fields: Fields, rule: HealthRule) -> HealthResult:
 def is_refused(fields: Fields) -> bool:
     """Whether `Ready` is False for the latest generation, although the status as a whole describes an older one.
 
-    Flux observes a generation when it has succeeded; until then, only conditions report problems.
+    Flux updates `observedGeneration` only after a success. Until then, only the conditions report problems.
     """
     generation = read_count(fields, "metadata.generation")
     return any(

@@ -39,8 +39,8 @@ __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTabl
 BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
 """Names of files next to this module."""
 VERDICTS_KEPT = 8
-"""Results that are cached with the fields they are of: one reconcile asks for the same several times. Unpacked fields of one
-object may take a MiB."""
+"""Number of results to cache, each with its fields: one reconcile assesses the same object several times. The unpacked
+fields of one object may take a MiB."""
 
 EXISTING_KINDS: Final = (
     "ConfigMap", "ControllerRevision.apps", "ClusterRole.rbac.authorization.k8s.io",
@@ -54,8 +54,8 @@ EXISTING_KINDS: Final = (
     "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
     "ValidatingWebhookConfiguration.admissionregistration.k8s.io", "VolumeAttributesClass.storage.k8s.io",
 )  # fmt: skip
-"""Kinds that are ready because they exist: a watch of their metadata suffices. Only some controllers give an Ingress an
-address."""
+"""Kinds whose objects are ready as soon as they exist, so that a watch of their metadata suffices. They include
+Ingress, because only some controllers assign an address."""
 
 TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     **dict.fromkeys(EXISTING_KINDS, condition_rules.EXISTING),
@@ -106,14 +106,14 @@ class HealthRules:
         self._scripts = scripts
         self._schemas = schemas
         self._found: dict[Kind, tuple[object, HealthRuleEntry]] = {}
-        """By kind, the schema and the rule for it."""
+        """The schema and the rule of each kind."""
         self._judged: OrderedDict[int, tuple[Mapping[str, Any], HealthResult]] = OrderedDict()
-        """By the identity of an object's fields, the fields and the result.
+        """Cached results: the fields and the result, by `id` of the fields.
 
-        Storing the fields keeps the identity unique.
+        The entry keeps the fields alive, so that their identity stays unique.
         """
         self._derived: weakref.WeakSet[HealthRules] = weakref.WeakSet()
-        """The same rules for other clusters."""
+        """Rules that were derived from these for other clusters."""
 
     def derive(self, schemas: Schemas) -> HealthRules:
         """Return the same rules for another cluster; they follow `replace`. schemas: of that cluster."""
@@ -326,7 +326,7 @@ them."""
 PROTECTED: Path = ("spec", "protected")
 """Of nested Stacks: whether they may be deleted matters when no blueprint contains them."""
 REPLICAS: Path = ("spec", "replicas")
-"""The successor of an object starts with as many, see `hearth.plan.resource.replica_counts`."""
+"""The successor of an object starts with the same number, see `hearth.plan.resource.replica_counts`."""
 CLAIM = ("", "PersistentVolumeClaim")
 DATA_SOURCE: Path = ("spec", "dataSource")
 """A claim keeps the content that it was created with, see `hearth.plan.target.volume_restore`."""
@@ -350,13 +350,13 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
             reads |= {REPLICAS}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     for name, collection in blueprint.collections.items():
-        # Objects of former members may stay, and expressions read them like those of members.
+        # Objects of former members may stay, and expressions read them like objects of members.
         if collection.max_removed is not None and (kind := kinds.find(*collection.member_kind)) is not None:
             wanted[kind] = wanted.get(kind, frozenset()) | blueprint.reads.get(name, frozenset()) | rules.paths(kind)
     return wanted
 
 
 def find_lasting_fields(kind: Kind, rules: HealthRules) -> frozenset[Path]:
-    """Return the fields of a kind that are also read of objects which no blueprint contains."""
+    """Return the fields of a kind that are read even of objects that no blueprint contains."""
     is_stack = names.is_stack(kind.group, kind.name)
     return rules.suspension_paths(kind) | ({CONDITIONS, PROTECTED} if is_stack else frozenset())

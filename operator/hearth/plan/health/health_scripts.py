@@ -30,7 +30,7 @@ from hearth.template.cel.evaluation import Absent, Answer, ScriptEvaluator, Valu
 from hearth.template.text import kubectl_yaml
 
 PREFIX: Final = "resource.customizations"
-"""Keys of Argo CD's ConfigMap. All others are documents of rules."""
+"""Prefix of Argo CD's keys in the ConfigMap. All other keys contain documents of rules."""
 HEALTH_PREFIX: Final = f"{PREFIX}.health."
 SCRIPT: Final = "health.lua"
 EVALUATING: Final = "Evaluating"
@@ -75,14 +75,14 @@ class ScriptRule:
         self._scripts = scripts
         self._general = rule
         self._last: OrderedDict[str, tuple[Any, HealthResult]] = OrderedDict()
-        """By UID, the generation of the object and the verdict on it."""
+        """By UID: the generation of the object and its result."""
 
     def __call__(self, fields: Fields, /) -> HealthResult:
-        """Assess the object, as other rules do only once its latest generation is observed, or refused."""
+        """Assess the object. Like other rules, wait until the latest generation is observed or refused."""
         return assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
-        """Return the verdict of the script. While it runs, that on the object's earlier status counts."""
+        """Return the result of the script. While it runs, return the last result for this generation, if any."""
         uid, generation = read(fields, "metadata.uid"), read(fields, "metadata.generation")
         answer = self._scripts.ask_script(self._script.text, dict(fields))
         if answer is None:
@@ -116,7 +116,7 @@ RUNNING: Final = progressing(EVALUATING, "its health script is being run")
 
 
 def find_scripts(documents: Mapping[str, str]) -> Iterator[tuple[str, str, str] | Mistake]:
-    """Find the scripts in the keys of Argo CD: kind, text and location of each; or an error.
+    """Find the scripts in the keys of Argo CD: the kind, text and location of each, or an error.
 
     Other settings of Argo CD are skipped.
     """

@@ -26,13 +26,13 @@ HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "CustomResourceDefinition.apiextensions.k8s.io": ("Terminating",),
 }
-"""By `Kind.key`, the types of conditions that are True only if more than time is needed."""
+"""By `Kind.key`: condition types that are True only if the deletion needs more than time."""
 REMAINING: Final = "NamespaceContentRemaining"
-"""Lists the remaining objects. Also true while they only need time."""
+"""The condition that lists the remaining objects. It is also True while their deletion only needs time."""
 
 
 def find_deletion_messages(kind: str, fields: Fields) -> dict[str, str]:
-    """Return by type the messages of the conditions that hold up the deletion. kind: `Kind.key`."""
+    """Return, by type, the messages of the conditions that block the deletion. kind: `Kind.key`."""
     found = {
         type_: " ".join(health_result.read_text(each, "message").split())
         for each in health_result.read_items(fields, "status.conditions")
@@ -52,7 +52,7 @@ def explain_deletion(kind: str, fields: Fields) -> str:
 # shortened, and control characters and sensitive values are removed.
 
 LOG_BYTES = 2_048
-"""Bytes of a log to read. A line that does not fit is not shown: a sensitive value may be cut in two."""
+"""Bytes of a log to read. A longer line is not shown, because a sensitive value in it may be cut in two."""
 LINE_LENGTH = 240
 """Characters of the line to show."""
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufffd]+")

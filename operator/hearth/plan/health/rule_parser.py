@@ -234,7 +234,7 @@ class _RuleParser:
                 yield written
 
     def read_cases(self, node: yaml.Node | None, rule: yaml.Node, kinds: list[str]) -> Iterator[RuleCase]:
-        """Parse the cases of a rule, without those that have errors."""
+        """Parse the cases of a rule, skipping cases with errors."""
         if not isinstance(node, yaml.SequenceNode) or not node.value:
             self.note(node or rule, "cases must be a list of cases, each with a state")
             return
@@ -309,7 +309,7 @@ class _RuleParser:
         )
 
     def read_sets(self, node: yaml.Node | None, rule: yaml.Node) -> Iterator[tuple[Path, Any]]:
-        """Parse the fields to set, without those that have errors."""
+        """Parse the fields to set, skipping fields with errors."""
         if not isinstance(node, yaml.MappingNode) or not node.value:
             self.note(node or rule, "suspend needs set, a map of fields to values, e.g. {spec.suspend: true}")
             return
@@ -329,7 +329,7 @@ class _RuleParser:
     def read_test(self, node: yaml.Node | None, owner: str, names: Collection[str]) -> Expression | None:
         """Parse a test, or return None if it is missing or has errors.
 
-        owner: the kind of the rule, for example `cert-manager.io/Certificate`; names: those that it may use.
+        owner: the kind of the rule, for example `cert-manager.io/Certificate`; names: the names that the test may use.
         """
         source = self.read_scalar(node)
         if node is None or source is None or (found := self._examine(source, self.place(node), owner, names)) is None:
@@ -391,7 +391,7 @@ class _RuleParser:
         return None
 
     def read_truth(self, node: yaml.Node | None) -> bool:
-        """Parse a boolean. A missing one is False."""
+        """Parse a boolean; False if it is missing."""
         if node is None:
             return False
         value = kubectl_yaml.BOOLEANS.get(node.value.lower()) if node.tag == f"{kubectl_yaml.TAG}bool" else None

@@ -26,9 +26,10 @@ class SuspendRule:
     sets: Mapping[Path, Any]
     """The fields that suspend an object, and their values."""
     overrides: Mapping[Path, Any]
-    """Further fields, and the values that they must have in the meantime. They are set where the object has other values."""
+    """More fields to set, with the values that they need while the object is suspended. Set only if the object has
+    other values."""
     done_when: Expression | None = None
-    """Test whether the object runs nothing anymore. None: as soon as the fields are set."""
+    """Test that the object no longer runs anything. None: it is done as soon as the fields are set."""
     unless: Expression | None = None
     """Test whether there is nothing to suspend."""
     paths: frozenset[Path]
@@ -44,7 +45,7 @@ class SuspendRule:
         return is_suspended and not self.find_overridden(child)
 
     def find_overridden(self, child: Child) -> dict[Path, Any]:
-        """Return the values of the further fields that the object has with other values. An absent field has none."""
+        """Return the fields of `overrides` that have other values on the object, with the values to set."""
         return {path: value for path, value in self.overrides.items() if read(child.fields, path) not in (None, value)}
 
     @property
@@ -53,7 +54,7 @@ class SuspendRule:
         return {**self.sets, **self.overrides}
 
     def is_done(self, child: Child) -> bool:
-        """Return whether an object with suspended fields runs nothing anymore."""
+        """Return whether an object with suspended fields no longer runs anything."""
         if self.done_when is None:
             return True
         return find_unobserved(child.fields) is None and holds(self.done_when, child)

@@ -33,14 +33,15 @@ STUCK = frozenset(
         "CreateContainerError", "RunContainerError",
     }
 )  # fmt: skip
-"""Waiting reasons of a container that hardly starts without intervention. `ErrImagePull` is only the first attempt."""
+"""Waiting reasons of a container that is unlikely to start without intervention. `ErrImagePull` is missing because it
+is only the first attempt."""
 
 
 def assess_job(fields: Fields) -> HealthResult:
     """Return ready when the Job is complete.
 
-    Other tools call a Job ready once it has started, since nothing is wrong with it. A dependent of a Job (a migration)
-    needs it finished. A suspended Job is ready: it runs nothing, as requested.
+    Other tools report a Job as ready once it has started, because nothing is wrong with it. But dependents of a Job
+    (for example a migration) need it finished. A suspended Job is ready: it runs nothing, as requested.
     """
     conditions = read_conditions(fields)
     complete, broken = conditions.get("Complete"), conditions.get("Failed")
@@ -157,7 +158,7 @@ def assess_deployment(fields: Fields) -> HealthResult:
     if unobserved is not None:
         return unobserved
     if progress is not None and progress.reason == "ProgressDeadlineExceeded":
-        # Not terminal: the controller continues, and reports progress again once there is any.
+        # Not terminal: the controller continues, and reports progress again as soon as there is any.
         return failed(progress.reason, join(progress.message, describe_shortage(fields)))
     if read(fields, "spec.paused") is True:
         return assess_paused(fields)
@@ -174,7 +175,7 @@ def assess_deployment(fields: Fields) -> HealthResult:
 
 
 def explain(waiting_result: HealthResult, blocking_condition: ObjectCondition | None) -> HealthResult:
-    """Prefer the cause of missing pods (a quota, an admission webhook) over their number."""
+    """Return the cause of missing pods (a quota, an admission webhook) if it is known, otherwise their number."""
     if blocking_condition is None or not blocking_condition.is_true:
         return waiting_result
     return progressing(
@@ -278,10 +279,11 @@ def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
 
 
 def name_stuck_pod(fields: Fields, wanted: int) -> str:
-    """Return the pod of neither the current nor the next revision that the controller waits for; "" for none.
+    """Return the pod that blocks the rollout, of neither the current nor the next revision; "" for none.
 
-    It updates one pod after the other, from the last, and waits for each to become ready, also if the template was changed
-    or changed back in the meantime. So a pod that never starts stays until a user deletes it (kubernetes/kubernetes#67250).
+    The controller updates pods one by one, from the last, and waits for each to become ready, even if the template was
+    changed or reverted in the meantime. So a pod that never starts stays until a user deletes it
+    (kubernetes/kubernetes#67250).
     """
     if (
         read_text(fields, "spec.podManagementPolicy") == "Parallel"
@@ -308,22 +310,22 @@ def find_unavailable(fields: Fields, wanted: int) -> HealthResult | None:
 def find_stateful_rollout(fields: Fields, wanted: int) -> HealthResult | None:
     """Return progressing while pods that must change have not changed."""
     if read_text(fields, "spec.updateStrategy.type") == "OnDelete":
-        # The user deletes the pods by hand later. The rest of the rule has found enough of them ready. (Other tools
-        # call such a set ready even without any pod, which does not help its dependents.)
+        # The user deletes the pods by hand later. The earlier checks found enough of them ready. (Other tools call this
+        # set ready even without any pod, which does not help its dependents.)
         return None
     partition = read_count(fields, PARTITION)
     updated = read_count(fields, "status.updatedReplicas")
     if partition > 0:
         return find_missing("updated", updated, wanted - partition)
     if read_text(fields, "status.currentRevision") == read_text(fields, "status.updateRevision"):
-        # The rollout is over. Only now does the controller rename the revision.
+        # The rollout is over: the controller makes both revisions equal only at the end.
         return None
     return find_missing("updated", updated, wanted) or progressing("RollingUpdate", "its rollout is finishing")
 
 
 def assess_daemon_set(fields: Fields) -> HealthResult:
     """Return ready when every node that it selects runs an available pod of the current template."""
-    # All counts of a new DaemonSet are 0, which does not mean that the cluster has no selected node.
+    # All counts of a new DaemonSet are 0, even if the cluster has matching nodes.
     unobserved = find_unobserved(fields, is_always_reported=True)
     if unobserved is not None:
         return unobserved

@@ -38,7 +38,7 @@ EXCHANGED = (
 def find_adoption_denial(
     live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, our_signatures: Signatures
 ) -> AdoptionDenial | None:
-    """Find the reason against the adoption of the live object at `ref`, or None if it can be adopted.
+    """Return why the live object at `ref` cannot be adopted, or None if it can.
 
     adopts: whether the adoption policy allows it; our_signatures: verifies our signatures.
     """
@@ -74,7 +74,7 @@ def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, our_
 
 
 def find_proven_stack(live: Mapping[str, Any], ref: ObjectRef, our_signatures: Signatures) -> str:
-    """Return the UID of the Stack whose child this object is, as a signature proves; "" for none."""
+    """Return the UID of the Stack that a signature proves to be the owner of this object; "" for none."""
     uid = names.owner_of(str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_IDENTITY, "")))
     return uid if uid and is_child_of(live, ref, stack_uid=uid, our_signatures=our_signatures) else ""
 
@@ -82,8 +82,8 @@ def find_proven_stack(live: Mapping[str, Any], ref: ObjectRef, our_signatures: S
 def find_stack(live: Mapping[str, Any], ref: ObjectRef, our_signatures: Signatures) -> str | None:
     """Return the UID of the Stack whose child this object is, even if that Stack is deleted.
 
-    Copied annotations make no child. Without a signature, for example on an old object, a label that our apply owns is
-    enough: it protects the object from other Stacks, and grants no access.
+    Copied annotations do not make an object a child. Without a signature, for example on an old object, a label that
+    our apply owns is enough: it protects the object from other Stacks, and grants no access.
     """
     metadata = live["metadata"]
     labelled = str((metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""))
@@ -104,7 +104,7 @@ UNMANAGED = "is not managed by any Stack"
 def describe_owner(raw: Mapping[str, Any], *, is_proven: bool) -> str:
     """Describe the most likely owner of the object, as text that follows its name: `belongs to the Stack prod/shop`.
 
-    is_proven: whether it proves that it is the child of a Stack.
+    is_proven: whether the object proves that it is the child of a Stack.
     """
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -133,7 +133,7 @@ def find_stack_namespace(raw: Mapping[str, Any]) -> str:
 def _find_stack(metadata: Mapping[str, Any]) -> str:
     """Return `namespace/name` of the Stack that applied the object, "" if none did.
 
-    Of several Stacks, it is the one that the object's label names; otherwise the first.
+    If there are several, prefer the one that the object's label names, then the first.
     """
     found = [
         manager.removeprefix(names.FIELD_MANAGER_PREFIX)

@@ -24,14 +24,16 @@ Address: TypeAlias = tuple[str, ...]
 """A path into any version of a manifest. It identifies a list item by its key field, if it has one."""
 
 DIGITS = 8
-"""Hexadecimal digits of one hash. Of a thousand value changes, the chance to miss one is one in a million."""
+"""Hexadecimal digits of one hash. With a thousand changed values, the chance of missing one is less than one in a
+million."""
 LEAVES_AT_MOST = 4096
 """Maximum fields in one record: 32 KiB of the 256 KiB for the annotations of an object."""
 REPLICAS: ElementPath = ("spec", "replicas")
 LIST_KEYS = (
     *("name", "mountPath", "containerPort", "port", "key", "type", "ip", "devicePath", "topologyKey", "uid", "id"),
 )
-"""Fields that Kubernetes uses to identify list items. Items without such a field are identified by their position."""
+"""Fields that Kubernetes uses to identify list items. Items without any of these fields are identified by their
+position."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class AppliedFields:
     covers_all: bool
     """Whether other managers may keep any field."""
     ignored: tuple[PathPattern, ...]
-    """Otherwise the fields that they may keep, in addition to a scaled replica count."""
+    """If `covers_all` is false: the fields that other managers may keep, in addition to a scaled replica count."""
     owner: str
     """Part of every hash, so that equal values of two resources have different hashes."""
     hashes: HashFunction
@@ -52,7 +54,7 @@ class AppliedFields:
 
     @property
     def manifest(self) -> Object:
-        """Parse the manifest again at every call. Only drift causes such calls."""
+        """Parse the manifest. It is not cached, because only drift causes calls."""
         found: Object = orjson.loads(self.packed)
         return found
 
@@ -87,9 +89,10 @@ def make_applied_fields(
     owner: str,
     hashes: HashFunction,
 ) -> AppliedFields | None:
-    """Make the record of `manifest`. Returns None if other managers may keep none of its fields, and none replaces the object.
+    """Make the record of a manifest, or return None if it needs none.
 
-    replacing: the fields of `replaceOn`.
+    It needs one if other managers may keep some of its fields, or if a changed field replaces the object. replacing:
+    the fields of `replaceOn`.
     """
     spec = manifest.get("spec")
     has_replicas = isinstance(spec, dict) and isinstance(spec.get("replicas"), int)
@@ -119,9 +122,10 @@ def read_applied_record(child: Child) -> str:
 
 
 def is_record_current(child: Child, record: str) -> bool:
-    """Return whether an apply would leave the object's record as it is. record: of the definition, "" for none.
+    """Return whether an apply would leave the object's record unchanged. record: of the definition, "" for none.
 
-    An apply does not remove a record that another manager wrote; an object without a definition of one may carry it.
+    An apply does not remove a record that another manager wrote, so an object may have one although its definition has
+    none.
     """
     if read_applied_record(child) == record:
         return True

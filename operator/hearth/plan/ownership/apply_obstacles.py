@@ -44,12 +44,12 @@ class Owners:
 
     @property
     def is_only_ours(self) -> bool:
-        """Return whether an apply that omits this level removes it, with the defaults within, which no manager owns."""
+        """Return whether an apply that omits this level removes it, together with its unowned default values."""
         return self.ours is not None and not self.others
 
     @property
     def is_whole(self) -> bool:
-        """Return whether this level has one owner as a whole."""
+        """Return whether all owners own this level as a whole."""
         nodes = self._nodes()
         return bool(nodes) and all(node.keys() <= {"."} for node in nodes)
 
@@ -77,9 +77,9 @@ class Prediction:
     """The prediction of one apply."""
 
     dropped: Collection[FieldsPath] = ()
-    """List items of others that are left out."""
+    """List items of other managers to leave out."""
     foreign: dict[FieldsPath, None] = field(default_factory=dict)
-    """List items of others next to applied ones, whether or not they are left out."""
+    """List items of other managers next to applied ones, including the items in `dropped`."""
 
     def merge(self, stated: Any, live: Any, owners: Owners, *, path: FieldsPath) -> Any:
         """Return the value at `path` after the apply."""
@@ -133,14 +133,17 @@ def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] =
 
 
 def predict_alone(manifest: Object, live: Object) -> Object:
-    """Return the object after an apply of the manifest, as if no list had items of others; with its type and metadata."""
+    """Return the object after an apply, with type and metadata, as if other managers had no list items."""
     _, foreign = predict(manifest, live)
     merged, _ = predict(manifest, live, dropped=foreign)
     return {**merged, **{key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}}
 
 
 def predict_whole(manifest: Object, live: Object) -> tuple[Object, Object]:
-    """Return the object after an apply of the manifest, and before it: without status, and only texts of the metadata."""
+    """Return the object after and before an apply of the manifest.
+
+    Both are without status. Of the metadata, they contain only labels and annotations.
+    """
     merged, _ = predict(manifest, live)
     owners = find_owners(live).at("f:metadata")
     stated, present = ({part: raw["metadata"].get(part) or {} for part in TEXT_MAPS} for raw in (manifest, live))
@@ -160,12 +163,13 @@ def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object
 def leaves_null(manifest: Object, present: Child) -> bool:
     """Return whether an apply to the object may succeed and leave null where the manifest sets an empty map.
 
-    Free-form and nullable fields of custom kinds, whose groups have a dot, accept null. To other kinds both are the same.
+    Only custom kinds (their groups contain a dot) accept null, in free-form and nullable fields. For other kinds, null
+    and an empty map are the same.
     """
     if present.ownership is None or "." not in present.kind.group:
         return False
     stated = strip(manifest)
-    # This runs for each change, and few manifests have an empty map.
+    # Check for an empty map first. This runs for each change, and few manifests have one.
     return has_empty_map(stated) and has_emptied(stated, orjson.loads(present.ownership.fields))
 
 
@@ -184,7 +188,7 @@ def has_emptied(stated: Node, ours: Node) -> bool:
 
 
 def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | None:
-    """Return the merge patch of one level: a map of removed keys, a whole list, or None for nothing."""
+    """Return the merge patch of one level: a map of removed keys, a whole list, or None if nothing changes."""
     if isinstance(live, list):
         is_emptied = stated == [] and live and owners.is_only_ours
         return [] if is_emptied else find_nulls_in_items(stated, live, owners)
@@ -193,7 +197,7 @@ def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | N
     kept = stated if isinstance(stated, dict) else {}
     gone = [key for key, value in live.items() if kept.get(key) is None and owners.at(f"f:{key}").is_only_ours]
     is_emptied = bool(gone) and len(gone) == len(live)
-    # A removed leaf disappears. A map or list whose members are removed becomes null.
+    # A leaf disappears when it is removed. A map or list becomes null when its members are removed.
     patch: Object = {key: None for key in gone if is_emptied or not owners.at(f"f:{key}").is_whole}
     for key in live.keys() - gone:
         inner = find_nulls(kept.get(key), live[key], owners.at(f"f:{key}"))
@@ -254,7 +258,7 @@ def is_named(item: Any, element: str) -> bool:
 
 
 def is_meant(stated: Any, element: str) -> bool:
-    """Return whether the applied item is the one that the element names. It may omit keys with a default."""
+    """Return whether the element names the applied item, which may omit keys with a default."""
     return isinstance(stated, dict) and field_ownership.fits(stated, child.parse_key(element))
 
 
@@ -315,7 +319,7 @@ def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
 def renew_version(live: Object, version: str) -> list[Object] | None:
     """Return the `managedFields` with this apiVersion in the operator's entries, or None if they have it already.
 
-    A field has the same path in all versions, unless the version that the definition uses now has another path for it.
+    The paths stay the same. That is wrong only for a field that has another path in this version.
     """
     entries = live["metadata"].get("managedFields") or ()
     outdated = [each for each in entries if child.is_applied_by_us(each) and each.get("apiVersion") != version]

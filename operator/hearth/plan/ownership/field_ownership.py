@@ -27,13 +27,14 @@ UNOWNED_METADATA = frozenset(
 GRANULAR: frozenset[ElementPath] = frozenset({("metadata", "labels"), ("metadata", "annotations")})
 """Maps below the first level whose keys have separate owners in every kind."""
 NOTHING: tuple[object, ...] = (None, [])
-"""Applied values that no manager can own, so that they cannot be lost. The same holds for maps of only such values."""
+"""Applied values that no manager can own and that therefore cannot be lost. The same applies to maps that contain only
+these values."""
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class LostField:
-    """An applied field, with all below it, that the operator no longer owns."""
+    """An applied field that the operator no longer owns, with everything below it."""
 
     path: ElementPath
     text: str
@@ -49,7 +50,8 @@ class DriftFinding:
     to_repair: tuple[LostField, ...] = ()
     """Fields that the next apply contains, and thereby repairs."""
     altered: tuple[LostField, ...] = ()
-    """Owned fields whose value changed nevertheless. The operator only reports them until an apply for another reason."""
+    """Fields that the operator owns although their value was changed. They are only reported, until another reason
+    causes an apply."""
 
 
 def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> Iterator[LostField]:
@@ -71,7 +73,7 @@ def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None)
 
 
 def read_fields(ownership: FieldOwnership) -> Node:
-    """Parse our `fieldsV1`. Leaves that were maps once do not look like maps owned as a whole."""
+    """Parse our `fieldsV1`. Mark leaves that were maps before, so that they do not look like maps owned as a whole."""
     owned_fields: Node = orjson.loads(ownership.fields)
     for path in ownership.collapsed:
         mark_collapsed(owned_fields, path)
@@ -144,11 +146,11 @@ def find_lost_in_list(
 def pair_items(
     items: Mapping[int, Node], entries: Mapping[str, Node], *, names: frozenset[str]
 ) -> Iterable[tuple[int, str | None]]:
-    """Pair each item's position with its entry, None if none is left; use each entry once.
+    """Pair each item's position with its entry, or None if no entry is left. Each entry is used once.
 
     entries: key fields by element; names: of the key fields. An item may omit keys with a server-side default
-    (`protocol`), which then match any value. Items with more keys choose first: the rest belongs to items with
-    defaults.
+    (`protocol`), which then match any value. Items with more keys choose first, and items with defaults get the
+    remaining entries.
     """
     free = dict(entries)
     for at in sorted(items, key=lambda at: -sum(name in items[at] for name in names)):

@@ -15,17 +15,17 @@ from typing import Any, Protocol
 import orjson
 
 ALGORITHM = b"keyed BLAKE2b-256/128 of canonical JSON, keyed by Stack, 3"
-"""Part of every hash's prefix. A change of the hash algorithm must change it too."""
+"""Part of every hash's prefix. Change it whenever the hash algorithm changes."""
 ID_LENGTH = 8
 """Hexadecimal digits of a prefix. If two keys shared a prefix, a lost key would look like changed definitions."""
 HASH_LENGTH = 32
 """Hexadecimal digits."""
 DIGEST_SIZE = 32
-"""Bytes, so that a digest can be a key itself. A hash shows half of them."""
+"""Bytes. This size lets a digest serve as a key. A hash shows half of the digest."""
 MINIMAL_KEY = 16
 """Bytes. A shorter key could be guessed from the hash of a known definition."""
 WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+")
-"""A sign of a float without a fraction. A match within a string only costs time."""
+"""Matches a float without a fraction. A match within a string is harmless and only costs time."""
 
 
 class HashFunction(Protocol):
@@ -66,8 +66,8 @@ class KeyedHasher:
     def of_stack(self, uid: str) -> KeyedHasher:
         """Return the hasher of one Stack.
 
-        Equal values of two Stacks have different hashes, so that one Stack reveals nothing about the other. The prefix is
-        the same, because hashes stay comparable while the key and the algorithm are the same.
+        Equal values of two Stacks have different hashes, so that one Stack reveals nothing about the other. The prefix
+        stays the same, because hashes remain comparable while the key and the algorithm are the same.
         """
         made = copy.copy(self)
         made._key = bytes.fromhex(digest(self._key, canonical(["stack", uid])))  # noqa: SLF001 -- of its own class
@@ -86,19 +86,19 @@ class KeyedHasher:
         return hmac.compare_digest(self.sign(purpose, value).encode(), signature.encode(errors="replace"))
 
     def is_comparable(self, text: str) -> bool:
-        """Return whether `text` was made with this key and algorithm. Any other hash does not show a change."""
+        """Return whether `text` was made with this key and algorithm. Other hashes cannot show a change."""
         return text.startswith(self._prefix) and len(text) == len(self._prefix) + HASH_LENGTH
 
 
 def shorten_key(key: bytes) -> bytes:
-    """Return the key, or the digest of one that is too long, as with HMAC."""
+    """Return the key, or its digest if it is too long, as in HMAC."""
     return key if len(key) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(key).digest()
 
 
 def digest(key: bytes, text: bytes) -> str:
     """Return the keyed digest of `text` as hexadecimal digits."""
-    # BLAKE2 has a keyed mode (RFC 7693): each object costs a third of the time of HMAC-SHA256. A prepared hash
-    # would save a sixth of that again, and take ten times the memory of its key in every Stack.
+    # BLAKE2 has a keyed mode (RFC 7693), which takes a third of the time of HMAC-SHA256 per object. A prepared hash
+    # object would save another sixth, but take ten times the memory of its key in every Stack.
     return hashlib.blake2b(text, key=key, digest_size=DIGEST_SIZE).hexdigest()
 
 
@@ -118,8 +118,8 @@ def canonical(value: Any) -> bytes:
     The API server returns 1.0 as 1, so whole floats are written as integers.
     """
     text = orjson.dumps(value, default=as_json, option=orjson.OPT_SORT_KEYS)
-    # The plain searches come first: they cost a tenth of the pattern, and most definitions match neither. That for a
-    # single byte costs a hundredth of that for two.
+    # Search for plain bytes first: that takes a tenth of the time of the pattern, and most definitions contain neither.
+    # A search for one byte takes a hundredth of the time of a search for two.
     has_sign = (b"." in text and b".0" in text) or (b"+" in text and b"e+" in text)
     if has_sign and WHOLE_FLOAT.search(text):
         return orjson.dumps(with_integers(value), default=as_json, option=orjson.OPT_SORT_KEYS)

@@ -21,17 +21,18 @@ from hearth.plan.ownership.apply_obstacles import FieldsPath, Owners
 from hearth.plan.ownership.field_ownership import Node
 
 PLACEHOLDER = "before-first-apply"
-"""The field manager to which the API server attributes the fields of an object without a record of ownership."""
+"""The field manager that the API server records for the fields of an object without a record of ownership."""
 MISSING = object()
 """The value of a field that an object does not have."""
 ALLOCATED = frozenset({"f:clusterIP", "f:clusterIPs", "f:ipFamilies", "f:nodePort", "f:healthCheckNodePort"})
-"""Fields of a Service that the API server chooses where the definition does not. It keeps them, rather than choose again."""
+"""Fields of a Service that the API server chooses if the definition does not set them. Once chosen, their values
+stay."""
 HEADLESS = ("None", ["None"])
-"""Addresses that the API server never chooses."""
+"""Values of the address fields that the API server never chooses."""
 
 
 def find_leaving(manifest: Object, owned: FieldOwnership) -> tuple[FieldsPath, ...]:
-    """Return the fields that the operator owns and the manifest no longer sets. A list item leaves as a whole."""
+    """Return the fields that the operator owns and the manifest no longer sets. A list item counts as a whole."""
     found: list[FieldsPath] = []
     for element, owned_fields in field_ownership.read_fields(owned).items():
         key = element[2:]
@@ -48,7 +49,7 @@ def find_leaving(manifest: Object, owned: FieldOwnership) -> tuple[FieldsPath, .
 
 
 def states_all(owned_fields: Node, stated: Any) -> bool:
-    """Return whether a map sets all that the operator owns there; False as well if that takes a closer look.
+    """Return whether a map certainly sets all fields that the operator owns there; False if that needs a closer look.
 
     Most changes remove no field, and this runs before each of them.
     """
@@ -111,7 +112,7 @@ def is_bookkeeping(path: FieldsPath) -> bool:
 
 
 def find_remaining(leaving: Iterable[FieldsPath], predicted: Object) -> list[FieldsPath]:
-    """Return which of the fields are there after the apply, and are no other field manager's."""
+    """Return the fields that still exist after the apply and that no other field manager owns."""
     return [
         path
         for path in leaving
@@ -120,12 +121,12 @@ def find_remaining(leaving: Iterable[FieldsPath], predicted: Object) -> list[Fie
 
 
 def find_attributed(remaining: Iterable[FieldsPath], predicted: Object) -> list[FieldsPath]:
-    """Return which of the fields are there because they are attributed to the placeholder."""
+    """Return the fields that still exist because the placeholder owns them."""
     return [path for path in remaining if find_owners(predicted, path)]
 
 
 def find_unchanged(remaining: Iterable[FieldsPath], live: Object, predicted: Object, *, kind: Kind) -> list[FieldsPath]:
-    """Return the fields that the apply keeps, without those whose values the API server may choose.
+    """Return the fields that the apply keeps, except fields whose values the API server may choose.
 
     Some of them may have their default value.
     """
@@ -150,7 +151,7 @@ def find_owners(raw: Object, path: FieldsPath) -> set[str]:
 
 
 def owns(fields: Node, path: FieldsPath) -> bool:
-    """Return whether an entry of `managedFields` owns a field, or a part of it, or all around it."""
+    """Return whether an entry of `managedFields` owns a field, a part of it, or a whole parent."""
     for at, element in enumerate(path):
         if at and not fields:
             return True
@@ -183,14 +184,14 @@ def is_item(item: Any, element: str) -> bool:
 
 
 def find_different(paths: Iterable[FieldsPath], live: Object, created: Object) -> list[FieldsPath]:
-    """Return which of the fields a new object would not have as the live one has them."""
+    """Return the fields whose live value a new object would not have."""
     return [path for path in paths if read(created, path) != read(live, path)]
 
 
 def find_outdated_defaults(manifest: Object, live: Object, created: Object) -> list[FieldsPath]:
     """Return the fields of the object that no manager owns and that a new object would not have.
 
-    The API server filled them in for another definition. created: a predicted new object.
+    The API server set them as defaults for another definition. created: a predicted new object.
     """
     owners = apply_obstacles.find_owners(live, with_subresources=True)
     return [
@@ -317,7 +318,7 @@ def describe(paths: Iterable[FieldsPath]) -> tuple[str, ...]:
 
 
 def describe_path(path: FieldsPath) -> str:
-    """Return one of them."""
+    """Return one field as the API server writes it."""
     text = ""
     for element in path:
         if element.startswith("f:"):

@@ -12,7 +12,7 @@ from hearth.plan.ownership.apply_obstacles import Owners
 
 
 def strip(raw: Object) -> Object:
-    """Return the fields that a rollback restores: without the status, and with the labels and annotations of others."""
+    """Return the fields that a rollback restores: no status, and no labels and annotations of the operator."""
     metadata = {
         part: {
             key: value for key, value in object_fields.mapping(raw, "metadata", part).items() if not names.is_ours(key)
@@ -23,7 +23,7 @@ def strip(raw: Object) -> Object:
 
 
 def find_owners(raw: Object) -> Owners:
-    """Return the owners of the fields of an object; the operator's own suspend is no other."""
+    """Return the owners of the fields of an object. The operator's own suspend does not count as another owner."""
     metadata = object_fields.mapping(raw, "metadata")
     entries = object_fields.entries(metadata, "managedFields")
     entry = child.find_entry(entries)
@@ -46,7 +46,7 @@ def find_changed_fields(old: Any, new: Any, *, path: str = "") -> Iterator[str]:
 
 
 def find_overwritten(old: Any, new: Any, owners: Owners, *, path: str = "") -> Iterator[str]:
-    """Yield the paths of present values that change, and that only others own."""
+    """Yield the paths of existing values that change and that only other managers own."""
     if isinstance(old, Mapping) and not owners.is_owned_whole:
         found = new if isinstance(new, Mapping) else object_fields.EMPTY
         for key, value in old.items():
@@ -61,7 +61,7 @@ def find_overwritten(old: Any, new: Any, owners: Owners, *, path: str = "") -> I
 def find_overwritten_items(
     old: Sequence[Any], new: Sequence[Any], owners: Owners, elements: Iterable[str], *, path: str
 ) -> Iterator[str]:
-    """Yield the paths of such values in a list whose items have keys."""
+    """Yield the paths of overwritten values in a list whose items have keys."""
     for item in old:
         element = next((each for each in elements if apply_obstacles.is_named(item, each)), "")
         if element:

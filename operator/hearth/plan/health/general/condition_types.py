@@ -27,7 +27,7 @@ UNDER_WAY: Final = frozenset(_WRITTEN["under_way"])
 NOT_DONE: Final = frozenset(_WRITTEN["not_done"])
 NOT, RUNNING, PARTICIPLE = "not", "Running", "ed"
 ERROR, MINOR = "Error", ("Info", "Warning")
-"""Severities that a condition may have in addition to False (Cluster API, Knative)."""
+"""Values of the field `severity` of a condition (Cluster API, Knative)."""
 FALSE_STATUSES: Final = ("False", "false", False)
 WAITS_IN_MESSAGE: Final = tuple(vocabulary.load()["waits_in_message"])
 PASSES_IN_MESSAGE: Final = tuple(vocabulary.load()["passes_in_message"])
@@ -57,16 +57,16 @@ class Shape(enum.Enum):
     MILESTONE = "milestone"
     """False: waiting. True proves nothing."""
     SCHEDULED = "scheduled"
-    """False: waiting for room, never failed. True proves nothing."""
+    """False: waiting for capacity, never failed. True proves nothing."""
     PROGRESSING = "progressing"
     """True: progressing, unless the reason means done. False: failed or ready if the reason says so."""
     RUNNING = "running"
-    """True: done, or at work in a kind of work. The reason `Running` proves nothing."""
+    """True: ready, but progressing for kinds that run to completion. The reason `Running` proves nothing."""
     RESTING = "resting"
-    """True: at rest, as asked."""
+    """True: at rest, as requested."""
     IGNORED = "ignored"
     UNREAD = "unread"
-    """No word of the type has a meaning."""
+    """The type contains no known word."""
 
 
 @functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
@@ -123,13 +123,13 @@ class Said:
     is_false: bool = False
     """Whether its status is False."""
     is_assumed: bool = False
-    """Whether it counts as failed only because it is definite and false, without a failing word."""
+    """Whether it counts as failed only because its shape is definite and it is False, not because of a failing word."""
     is_severe: bool = False
     """Whether it calls itself an error by its severity."""
 
     @property
     def may_be_retried(self) -> bool:
-        """Return whether it has failed only by the reason of a positive condition, or by none at all."""
+        """Return whether a retry may fix the failure: a positive condition is False and reports no error."""
         is_by_reason = self.shape in RETRIED and self.meaning is Meaning.FAILED and self.is_false
         return self.is_assumed or (is_by_reason and not self.is_severe)
 
@@ -245,10 +245,10 @@ def read_unknown(shape: Shape, reason: str) -> Meaning | None:
 
 
 RETRIED: Final = frozenset({Shape.POSITIVE, Shape.MILESTONE})
-"""Shapes of conditions whose failing reason means a retry if the object is busy."""
+"""Shapes of conditions whose failing reason only means a retry while the object is busy."""
 ASSERTING: Final = frozenset({Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE})
 WORDS_IN_PLACE: Final = frozenset({Meaning.FAILED, Meaning.WAITING, Meaning.READY})
-"""Meanings of a word in place of a status that count where the type has none."""
+"""Meanings that count if the status is a word instead of True or False and the type has no known word."""
 NOT_READY: Final = (frozenset({Meaning.FAILED, Meaning.RESTING}), Meaning.WAITING)
 NOT_BUSY: Final = (frozenset({Meaning.FAILED, Meaning.READY}), None)
 FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {

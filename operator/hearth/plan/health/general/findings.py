@@ -31,9 +31,9 @@ STATES: Final[Mapping[Meaning, HealthState]] = {
     Meaning.WAITING: HealthState.PROGRESSING,
     Meaning.READY: HealthState.READY,
 }
-"""By weight: the first one decides."""
+"""In order of precedence: the first meaning with a finding decides."""
 ITEM_MEANINGS: Final[Mapping[Meaning, Meaning]] = {Meaning.RESTING: Meaning.READY, Meaning.UNKNOWN: Meaning.WAITING}
-"""Findings about a part that do not make the whole count as settled or unreachable."""
+"""Weaker meanings for findings about a part: a resting or unreachable part does not make the whole object so."""
 SUSPENDED: Final = "Suspended"
 DIGITS: Final = 9
 """Digits of a count in a text."""
@@ -41,7 +41,7 @@ IN_PROGRESS: Final = frozenset({Shape.BUSY, Shape.PROGRESSING})
 PARTS: Final = frozenset(
     {Shape.POSITIVE, Shape.OVER, Shape.DEFINITE, Shape.MILESTONE, Shape.SCHEDULED, Shape.RUNNING, Shape.NEGATED}
 )
-"""Shapes of conditions that are parts of a decisive one."""
+"""Shapes of conditions that a decisive condition summarizes."""
 TEXT_KEYS: Final = ("message", "description", "reason")
 """Fields of an error that is a map."""
 EMPTY: Final[tuple[Any, ...]] = (None, "", 0, [], {})
@@ -67,38 +67,38 @@ class Findings:
     __slots__ = ("_assumed", "_doubted", "_found", "has_succeeded", "is_work", "untold")
 
     def __init__(self, *, is_work: bool) -> None:
-        """is_work: whether the object is a kind of work that ends."""
+        """is_work: whether the object runs to completion."""
         self._found: dict[Meaning, tuple[str, str]] = {}
         self._doubted: tuple[str, str] | None = None
-        """A failure that a part that is well turns into progress."""
+        """A failure that counts only as progress if another signal is positive."""
         self._assumed: tuple[str, str] | None = None
-        """A failure without a failing word. It counts as progress while a part waits."""
+        """A failure without a failing word. It counts as progress while anything is waiting."""
         self.is_work = is_work
         self.has_succeeded = False
         """Whether the object is work, and its main word means success."""
         self.untold = ""
-        """The name of a signal without a known meaning, or ""."""
+        """The name of the first signal whose meaning is unknown, or ""."""
 
     def __bool__(self) -> bool:
         return bool(self._found) or self._doubted is not None or self._assumed is not None
 
     def add(self, meaning: Meaning, reason: str, message: str = "") -> None:
-        """Add a finding in the object's own words."""
+        """Add a finding with the object's own reason and message."""
         self._found.setdefault(meaning, (reason, message))
 
     def add_doubted(self, reason: str, message: str) -> None:
-        """Add a failure that counts only as progress next to a positive signal: of a part, or an outdated error."""
+        """Add an uncertain failure. It counts only as progress if another signal is positive."""
         self._doubted = self._doubted or (reason, message)
 
     def add_part_failed(self, reason: str, message: str) -> None:
-        """Add the failing word of a part. A plain error of a part may recover without notice."""
+        """Add the failing word of a part. A plain error of a part counts as progress, because the part may recover."""
         if reason.lower() in vocabulary.PLAIN_ERRORS:
             self.add(Meaning.WAITING, reason, message)
         else:
             self.add_doubted(reason, message)
 
     def add_untold(self, name: str) -> None:
-        """Add the name of something that reports without a known meaning."""
+        """Record the name of a signal whose meaning is unknown."""
         self.untold = self.untold or name
 
     def add_text(self, name: str, text: str) -> None:
@@ -128,7 +128,7 @@ class Findings:
         of_parts = decisive is not None and decisive.is_of_parts
         runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
         if any(said.may_be_retried for said in conditions) and any(map(is_in_progress, conditions)):
-            # Work in progress is retried, so it has failed only if a condition reports an error.
+            # While work is in progress, it is retried, so it has failed only if a condition reports an error.
             conditions = [
                 replace(said, meaning=Meaning.WAITING) if said.may_be_retried else said for said in conditions
             ]
@@ -137,14 +137,14 @@ class Findings:
             self.add(Meaning.WAITING, vocabulary.make_reason(decisive.reason), decisive.message)
         elif decisive is not None:
             self.add_condition(decisive)
-        # The steps of work that is complete may stay true.
+        # The conditions of the steps may stay True after the work is complete.
         is_over = self.is_work and decisive is not None and decisive.type in condition_types.FINAL
         for said in conditions:
             if said is decisive or (is_over and is_in_progress(said)):
                 continue
             has_failed = said.type in condition_types.FINAL and said.meaning is Meaning.FAILED
             counts_beside = has_failed or (said.type in condition_types.BESIDE and said.meaning is not Meaning.READY)
-            # Work that was accepted is Ready while it runs, and may be Running forever once it is Complete.
+            # Work is Ready as soon as it is accepted, and may stay Running after it is Complete.
             counts_beside = counts_beside or (runs and said.shape is Shape.RUNNING)
             if decisive is None and said.shape is Shape.UNREAD and tells_by_reason(said):
                 self.add(Meaning.WAITING, vocabulary.make_reason(said.reason), said.message)
@@ -161,7 +161,7 @@ class Findings:
         inner = Findings(is_work=self.is_work)
         status = item.get(STATUS)
         if isinstance(status, Mapping):
-            # An item in the form of a whole object.
+            # The item has the form of a whole object.
             item = {**item, STATUS: None, **status}
         conditions = item.get(CONDITIONS)
         if not isinstance(conditions, list):
@@ -228,7 +228,7 @@ class Findings:
                     self.compare(f"{name}.{key}", present, wanted)
 
     def compare(self, name: str, present: int, wanted: int) -> None:
-        """Add whether as many are there as are wanted."""
+        """Compare a count with the desired count, and add the finding."""
         if present < wanted:
             self.add(Meaning.WAITING, "NotReady", f"{name} is {present} of {wanted}")
         else:
@@ -239,7 +239,7 @@ class Findings:
         return condition_types.read(item, is_work=self.is_work) if isinstance(item, Mapping) else None
 
     def settle(self) -> None:
-        """Decide uncertain failures from the other findings."""
+        """Resolve uncertain failures by means of the other findings."""
         if self._assumed is not None:
             self.add(Meaning.WAITING if Meaning.WAITING in self._found else Meaning.FAILED, *self._assumed)
         if self._doubted is not None and not (self.is_work and self.has_succeeded):
@@ -247,7 +247,7 @@ class Findings:
             self.add(Meaning.WAITING if is_well else Meaning.FAILED, *self._doubted)
 
     def conclude(self) -> HealthResult | None:
-        """Return the verdict, or None without findings."""
+        """Return the result, or None if there are no findings."""
         self.settle()
         for meaning, state in STATES.items():
             found = self._found.get(meaning)
@@ -261,7 +261,7 @@ def find_decisive(conditions: list[Said]) -> Said | None:
     """Return the condition that summarizes the other positive ones."""
     by_type = {said.type: said for said in conditions}
     for name in condition_types.DECISIVE:
-        # Not ready because it has ended. The condition with the outcome decides.
+        # A condition that is False because the work has ended does not decide. The condition with the outcome does.
         if name in by_type and not (by_type[name].is_false and vocabulary.is_over(by_type[name].reason)):
             return by_type[name]
     for name, said in by_type.items():
@@ -289,12 +289,12 @@ def is_in_progress(said: Said) -> bool:
 
 
 def is_of_beside_parts(type_: str) -> bool:
-    """Whether a false condition counts in addition to the decisive one, by its last word."""
+    """Return whether a False condition counts in addition to the decisive one, judging by the last word of its type."""
     return not condition_types.BESIDE_PARTS.isdisjoint(vocabulary.split(type_)[-1:])
 
 
 def is_settled(conditions: list[Said]) -> bool:
-    """Whether all conditions report problems or progress, and none of them applies."""
+    """Return whether all conditions are about problems or progress, and all are False."""
     shapes = {said.shape for said in conditions}
     shapes = {Shape.ABNORMAL if shape is Shape.MOMENTARY else shape for shape in shapes}
     is_known = Shape.ABNORMAL in shapes and shapes <= {Shape.ABNORMAL, *IN_PROGRESS} and len(shapes) > 1
@@ -302,7 +302,7 @@ def is_settled(conditions: list[Said]) -> bool:
 
 
 def name_negative(said: Said) -> str:
-    """Return the reason of a condition that gives none."""
+    """Return a reason for a condition that does not give one."""
     is_positive = said.meaning is Meaning.READY or said.shape not in PARTS
     return (
         said.type

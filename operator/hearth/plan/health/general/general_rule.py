@@ -51,7 +51,7 @@ TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING:
 """The meaning of true booleans without a known name."""
 REASON = "reason"
 NOTE_WORDS = 3
-"""Words of a note that name a state and form no sentence."""
+"""Maximum words of a note that names a state. Longer texts are sentences."""
 
 
 class FieldReader:
@@ -97,7 +97,7 @@ class FieldReader:
             self._findings.add(Meaning.READY, vocabulary.make_reason(weak[0]))
 
     def read_omitted(self, status: Mapping[str, Any]) -> None:
-        """Compare the counts that are left out because they are zero, where there are others."""
+        """Compare the counts that are absent because they are zero, if any other count is present."""
         if self._omitted_zeros and not COUNTS.keys().isdisjoint(status):
             for name in self._omitted_zeros:
                 if name not in status:
@@ -139,7 +139,7 @@ class FieldReader:
             self.read_flag(name, value)
 
     def read_field(self, role: Role, name: str, value: Any) -> None:
-        """Read a field that speaks of the whole object, or of items."""
+        """Read a field about the whole object, or about its items."""
         if role is Role.AMISS and (error := find_error(value)):
             self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
         elif isinstance(value, list | dict):
@@ -156,7 +156,7 @@ class FieldReader:
             self._findings.add_text(name, value)
 
     def read_error(self, name: str, value: Any) -> None:
-        """Read a field that holds errors if it holds anything."""
+        """Read a field that is empty unless there is an error."""
         error = find_error(value)
         if error is not None and condition_types.waits(error):
             self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), error)
@@ -166,7 +166,7 @@ class FieldReader:
             self._findings.add(Meaning.FAILED, vocabulary.make_reason(name), f"its {name} is true")
 
     def read_main(self, name: str, value: Any) -> None:
-        """Read the main word. A number is a code that only its controller knows."""
+        """Read the main word. Only the controller knows the meaning of a number."""
         if isinstance(value, str):
             if value in TRUTHS:
                 self.read_flag(name, value)
@@ -182,14 +182,14 @@ class FieldReader:
             self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {value}, a number without a known meaning")
 
     def read_flag(self, name: str, value: Any) -> None:
-        """Read a boolean, or a text that represents one. A text `1/2` is a count."""
+        """Read a boolean, or a text that represents one. A text like `1/2` is a count."""
         if isinstance(value, str):
             ratio = read_ratio(value)
             if ratio is not None:
                 self._findings.compare(f"its {name}", *ratio)
             value = TRUTHS.get(value)
         if self._findings.is_work and name in vocabulary.AT_WORK:
-            # Work that has ended does not run either.
+            # False has no meaning here: work that has ended does not run either.
             if value is True:
                 self._findings.add(Meaning.WAITING, vocabulary.make_reason(name), f"its {name} is true")
         elif value is False:
@@ -209,7 +209,7 @@ class FieldReader:
                 self._findings.compare(f"its {name}", present, wanted)
 
     def read_side(self, name: str, text: str | bool) -> None:
-        """Read the word or flag of a part, which never fails the whole."""
+        """Read the word or flag of a part. It never makes the whole object failed."""
         if isinstance(text, bool):
             self.read_flag(name, text)
             return
@@ -224,7 +224,7 @@ class FieldReader:
             self._findings.add_untold(name)
 
     def read_items(self, name: str, value: list[Any] | dict[str, Any]) -> None:
-        """Read the parts that report for themselves: entries of a list, or of a map, or the map itself."""
+        """Read the items that report their own state: the entries of a list or map, or the map itself."""
         if isinstance(value, dict):
             if self._findings.add_item(name, value, self._fields):
                 return
@@ -234,7 +234,7 @@ class FieldReader:
                 self._findings.add_item(name, item, self._fields)
 
     def _take(self, parts: list[Any]) -> list[Any]:
-        """Return as many parts as may still be read."""
+        """Return the first parts, as many as the limit still permits."""
         taken = parts[: self._parts_left]
         self._parts_left -= len(taken)
         return taken
@@ -299,7 +299,7 @@ class GeneralRule:
         return findings.conclude() or self._judge_untold(findings, status)
 
     def _judge_untold(self, findings: Findings, status: Mapping[str, Any]) -> HealthResult:
-        """Return the verdict on an object without any signal of its state."""
+        """Return the result for an object without any signal whose meaning is known."""
         if findings.untold:
             return progressing("NotReady", f"its status does not tell whether it is ready ({findings.untold})")
         if self._is_work and ENDS.isdisjoint(status) and not BEGINS.isdisjoint(status):
@@ -307,7 +307,7 @@ class GeneralRule:
         return self._judge_silent(status)
 
     def _judge_silent(self, status: Mapping[str, Any]) -> HealthResult:
-        """Return the verdict on an object that reports nothing about its state."""
+        """Return the result for an object that reports nothing about its state."""
         declared = self._shape.declared or frozenset()
         said = any(status.get(name) not in (None, "", [], {}) for name in REPORTING)
         empty = {name for name in self._shape.parts if status.get(name) in ([], {})}

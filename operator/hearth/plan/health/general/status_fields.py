@@ -30,7 +30,7 @@ SUSPEND: Final = tuple(vocabulary.load()["suspend"])
 REPORTING: Final = frozenset(vocabulary.load()["reporting"])
 SIDE_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["side_suffixes"])
 LOWER_SUFFIXES: Final = ("state", "status", "phase")
-"""Ends of words that are side suffixes as well: `buildstatus`."""
+"""Other endings of names that mark a side field: `buildstatus`."""
 UNREAD_PREFIXES: Final = frozenset(_WRITTEN["unread_prefixes"])
 UNREAD_SUFFIXES: Final = frozenset(word.lower() for word in _WRITTEN["unread_suffixes"])
 UNREAD: Final = frozenset(_WRITTEN["unread"])
@@ -38,7 +38,7 @@ FLAG_SUFFIX: Final = "flag"
 """The last word of `service_ready_flag`, which only means that it is a boolean."""
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
 ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS, *ITEM_ERRORS})
-"""Fields that make an item a report; one of them is enough."""
+"""An item with any of these fields reports its own state."""
 PAIRED_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     present: tuple(wanted) for present, wanted in vocabulary.load()["paired_counts"].items()
 }
@@ -57,21 +57,21 @@ class Role(enum.Enum):
 
     MAIN = "main"
     WORD = "word"
-    """Like MAIN where the vocabulary knows its text."""
+    """Like MAIN, but only if the vocabulary contains its text."""
     SIDE = "side"
     FLAG = "flag"
     ERROR = "error"
     RESTING = "resting"
-    """Booleans that mean, when true, that the object is settled."""
+    """A boolean. True means that the object is settled."""
     AMISS = "amiss"
-    """A number of parts that are amiss, or an error of a part."""
+    """The number of unhealthy parts, or the error of a part."""
     BUSY = "busy"
-    """Booleans that mean, when true, progress or a problem: `isUpgrading`."""
+    """A boolean. True means progress or a problem: `isUpgrading`."""
     NOTE = "note"
-    """A text that counts where nothing else reports."""
+    """A text that counts only if nothing else reports a state."""
     UNREAD = "unread"
     OTHER = "other"
-    """Read only if it holds items that report."""
+    """Read only if it holds items that report their own state."""
 
 
 def read_counts() -> dict[str, tuple[Path, ...]]:
@@ -159,15 +159,15 @@ class StatusShape:
     """The part of a kind's schema that describes the status."""
 
     declared: frozenset[str] | None = None
-    """The declared reporting fields. None: no schema is known."""
+    """The declared fields that report a state; None: no schema is known."""
     ends: bool = False
     """Whether it declares a field that is set once work has ended."""
     paths: frozenset[Path]
     """The fields, in addition to the metadata, that the general rule reads of objects of this kind."""
     parts: frozenset[str] = frozenset()
-    """The declared fields that hold items which report for themselves."""
+    """The declared fields whose items report their own state."""
     omitted_zeros: tuple[str, ...] = ()
-    """The declared counts that are left out where they are zero."""
+    """The declared counts that are absent when they are zero."""
 
 
 SUSPEND_PATHS: Final[frozenset[Path]] = frozenset(("spec", name) for name in SUSPEND)
@@ -194,8 +194,8 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
     for path in SUSPEND_PATHS | WANTED_PATHS:
         if is_open_spec or path[1] in known:
             reads.add(path)
-    # The schema of a built-in kind references its status. Its controller may omit any field, so an absent field has no
-    # meaning.
+    # The schema of a built-in kind references its status. Its controller may omit any field, so an absent field means
+    # nothing.
     declared = find_reporting(status, reads) if written is status else frozenset()
     ends = not ENDS.isdisjoint(find_properties(status))
     zeros = tuple(name for name in OMITTED_ZEROS if name in find_properties(status))
@@ -208,8 +208,9 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
 
 
 def find_reporting(status: Mapping[str, Any], reads: Collection[Path]) -> frozenset[str]:
-    """Return the declared fields that objects use to report. reads: the fields that are read; others never appear to be
-    set.
+    """Return the declared fields that objects use to report.
+
+    reads: the fields that are read. The caches drop all others, so these never appear to be set.
     """
     declared = frozenset(find_properties(status)) & REPORTING
     return declared if (STATUS,) in reads else frozenset(name for name in declared if (STATUS, name) in reads)
@@ -268,7 +269,7 @@ def is_flag_or_items(role: Role, schema: Mapping[str, Any], find_definition: Fin
 
 
 def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> bool:
-    """Return whether a field holds items that report, one or two levels down."""
+    """Return whether a field holds items that report their own state, one or two levels down."""
     inner = resolve(schema.get("items"), find_definition)
     values = resolve(schema.get("additionalProperties"), find_definition)
     candidates = [schema, inner, values]
@@ -280,7 +281,7 @@ def has_items(schema: Mapping[str, Any], find_definition: FindDefinition) -> boo
 
 
 def reports(properties: Mapping[str, Any]) -> bool:
-    """Return whether an item with these fields reports for itself."""
+    """Return whether an item with these fields reports its own state."""
     is_counted = any(
         name.startswith(COUNTED) or not properties.keys().isdisjoint(find_wanted_names(name)) for name in properties
     )

@@ -21,13 +21,13 @@ FILE = "general_rule.yaml"
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 NOT, NO = ("not", "non"), "no"
 REACH: Final = 3
-"""Words before a word among which a negation counts."""
+"""Number of words before a word that are searched for a negation."""
 ING = "ing"
 WORD_CHARACTERS = re.compile(r"[A-Za-z0-9]+")
 
 
 class Meaning(enum.Enum):
-    """Meaning of a word, in the order of weight within a text."""
+    """Meaning of a word. Within a text, the first of these meanings counts."""
 
     FAILED = "failed"
     WAITING = "waiting"
@@ -35,9 +35,9 @@ class Meaning(enum.Enum):
     UNKNOWN = "unknown"
     READY = "ready"
     WEAK = "weak"
-    """Waiting, if no other word of the text has a meaning."""
+    """Waiting, but only if no other word of the text has a meaning."""
     UNREAD = "unread"
-    """A word that some kinds use for a target and others for a fault."""
+    """A word that is the desired state for some kinds and a fault for others."""
 
 
 @functools.cache
@@ -210,9 +210,9 @@ def is_busy(text: str) -> bool:
 
 
 def is_at_work(text: str, *, of_work: bool) -> bool:
-    """Return whether a text that means ready elsewhere means progress here. of_work: whether it is of a kind of work.
+    """Return whether a text that otherwise means ready means progress here.
 
-    A text can name the work itself: `Build Running`.
+    of_work: whether the kind runs to completion. The text may name the work itself: `Build Running`.
     """
     words = frozenset(split(text[: limits.HEALTH_WORD_CHARACTERS]))
     return not AT_WORK.isdisjoint(words) and (of_work or not WORK_WORDS.isdisjoint(words))
