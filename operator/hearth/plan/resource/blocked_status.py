@@ -22,14 +22,14 @@ VALUE_MISSING = "FieldNotFound"
 """The reason of a resource that waits for a value although its required resources are ready."""
 
 NESTED_IN_ITSELF = "NestedInItself"
-"""The reason of a resource whose object is a Stack that this one is, or is nested in."""
+"""The reason of a resource whose object is this Stack, or a Stack that contains this one."""
 LIMIT_REACHED = "LimitReached"
 """Reason of a resource that waits because its namespace has no memory left."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
 class NoRoom:
-    """A manifest that has no room in memory: it is evaluated again after a while."""
+    """A manifest that does not fit into memory now. It is evaluated again later."""
 
     message: str
 
@@ -39,7 +39,7 @@ Unevaluated: TypeAlias = Pending | EvaluationError | NoRoom | Mistake | Denial |
 
 
 def explain(unevaluated: Unevaluated, *, child: Child | None) -> ResourceStatus:
-    """Return the status of a resource whose manifest has no value."""
+    """Return the status of a resource whose manifest has no value yet."""
     match unevaluated:
         case Denial():
             return waiting(unevaluated.message, child=child, reason="Forbidden", cause=Cause.OTHER)
@@ -74,13 +74,13 @@ def waiting(
 
 
 def unreadable(child: Child) -> ResourceStatus:
-    """Return the status of a resource whose object shows only part of its content."""
+    """Return the status of a resource whose object can be read only in part."""
     message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then recreated"
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
 def too_large(child: Child, path: Path) -> ResourceStatus:
-    """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
+    """Return the status of a resource with an object whose field at `path` is read and too large to store."""
     message = (
         f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
         f"stored of the fields that are read from one object, and {memory_shares.total // 2**20} MiB of all objects of Stacks, where each namespace can use half of the space that others leave; "
@@ -92,7 +92,7 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
 def circular(child: Child, circle: Sequence[Node]) -> ResourceStatus:
     """Return the status of a resource whose object is a Stack that contains this one. circle: see `InMemoryState`.
 
-    It quotes nothing of that Stack, which would quote this one.
+    It does not quote that Stack, which would in turn quote this one.
     """
     way = " > ".join(map(str, (circle[0], *reversed(circle))))
     message = (

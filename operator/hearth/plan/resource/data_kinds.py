@@ -57,7 +57,7 @@ def describe_overlap(replacement: Replacement | None, manifest: Mapping[str, Any
 
 
 def has_claims(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a StatefulSet has templates of claims."""
+    """Return whether a StatefulSet has claim templates."""
     spec = manifest.get("spec")
     return isinstance(spec, dict) and bool(spec.get("volumeClaimTemplates"))
 
@@ -68,7 +68,7 @@ def may_hold_data(kind: str) -> bool:
 
 
 def describe_rename(kind: str, *, old: str, new: str) -> str:
-    """Return the warning for a removed resource if a new one of the same kind appears in the template."""
+    """Return the warning about a removed resource if the template has a new one of the same kind."""
     name = kind.partition(".")[0]
     fate = (
         "leaves its claims behind, unused, until a resource has its name again"

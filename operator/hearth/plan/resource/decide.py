@@ -39,7 +39,7 @@ from hearth.template.blueprint import Replacement
 RUN_ON_REQUEST = f"it is not rerun automatically; annotate the Stack with {names.REQUEST_RETRY} to run it again"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 KEPT_WHEN_FAILED = (Replacement.NEVER, Replacement.KEEP_CLAIMS)
-"""The policies under which a failed object stays. A StatefulSet that takes over the Pods of a failed one fails as well."""
+"""The policies that keep a failed object. A StatefulSet that takes over the Pods of a failed one would fail as well."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,14 +99,14 @@ def relabel(context: ResourceContext, child: Child, desired: DesiredObject) -> R
 
 
 def _hold_back(context: ResourceContext, child: Child, *, is_suspended: bool) -> ResourceStatus | None:
-    """Plan no step while a required object awaits its repair, nor while Pods end that new ones may not run next to."""
+    """Plan no step while a required object awaits repair, or while Pods end that new ones must not run next to."""
     if context.awaits_repair:
         return dataclasses.replace(assess_child(context, child), is_held=True)
     return _await_pods(context, child) if is_suspended else None
 
 
 def _await_pods(context: ResourceContext, child: Child) -> ResourceStatus | None:
-    """Let a suspended object stay down while its Pods are still ending and new ones may not run next to them."""
+    """Keep a suspended object down while its old Pods are still ending and new Pods must not run next to them."""
     rule = context.rules.find_suspension(child.kind) if child.kind.key in workloads.POD_KINDS else None
     if rule is None or not rule.is_set(child) or rule.is_done(child):
         return None
@@ -130,7 +130,7 @@ def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) ->
 def _hold_repair(
     context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
 ) -> ResourceStatus:
-    """Plan a repair that `spec.paused` prevents. At rest, the resource is as ready as its object."""
+    """Plan a repair that `spec.paused` prevents. While the Stack is at rest, the resource is as ready as its object."""
     repair = step_planning.plan_apply(context, desired, child, finding, repairs=drift.describe(finding.to_repair))
     if not context.is_at_rest:
         return repair
@@ -211,7 +211,7 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
 
 
 def is_retained(context: ResourceContext, child: Child) -> bool:
-    """Return whether nothing may delete the object for its successor, because it or something in it is kept."""
+    """Return whether the object must not be deleted for its successor, because it or something in it is retained."""
     return step_planning.is_retained(child, context.blueprint) or bool(context.find_contents(child))
 
 
@@ -252,8 +252,8 @@ def stop_former(context: ResourceContext) -> ResourceStatus | None:
 def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
     """Plan a resource whose object is being deleted: it is recreated afterwards.
 
-    Failed work that expires automatically is held until its next run is due. Otherwise a short lifetime would make its
-    retries fast, and would never end those that wait for a request.
+    Failed work that expires automatically is kept until its next run is due. Otherwise, a short lifetime would speed up
+    its retries, and would rerun work that must wait for a request.
     """
     is_wanted = child.hash == context.desired.hash and child.unhealthy_reason is None
     if is_wanted and names.FINALIZER_COMPLETION in child.finalizers:
@@ -264,7 +264,7 @@ def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
 
 
 def plan_detach(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
-    """Plan the replacement of a StatefulSet under its name, whose Pods and claims stay."""
+    """Plan the replacement of a StatefulSet by one of the same name that keeps its Pods and claims."""
     if is_retained(context, child):
         # The deletion would only release the object, and the object would keep its name.
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", explain_retained(context, child))
@@ -313,7 +313,8 @@ def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceS
         return status
     is_first = replacement.stops_first(context.resource, wanted)
     if wanted.run is not None or is_first or replacement.was_never_ready(child, memory):
-        # Nothing requires the old object to stay, or its Pods must stop. Failed attempts must not accumulate.
+        # Delete the old object first, so that failed attempts do not accumulate. Nothing requires it to stay, or its
+        # Pods must stop.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(context, wanted.at(replacement.find_next_incarnation(context.children)), None)
 
@@ -321,9 +322,9 @@ def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceS
 def _find_hindrance(
     context: ResourceContext, status: ResourceStatus, child: Child, *, is_asked: bool
 ) -> ResourceStatus | None:
-    """Return the status of a failed object that may not be replaced, or not yet, or None if it may."""
+    """Return the status of a failed object that cannot be replaced now, or None if it can."""
     if is_retained(context, child):
-        # Each failed attempt would stay permanently, so only the owner of the object can make room for the next one.
+        # Every failed attempt would stay permanently, so only the owner of the object can make room for the next one.
         message = f"{status.message}; {explain_retained(context, child)}"
         return dataclasses.replace(status, message=message)
     wait = None if is_asked else context.unhealthy.find_delay(is_marked=False)
@@ -333,8 +334,8 @@ def _find_hindrance(
 def _waits_for_request(context: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
     """Whether failed work runs again only on request.
 
-    An explicit retry policy permits retries that the kind or a fixed name would prevent, but not those that the
-    resource forbids.
+    An explicit retry policy permits retries that the kind or a fixed name would otherwise prevent, but not retries that
+    the resource forbids.
     """
     if run.limit is not None and attempt.failures > run.limit:
         return True
@@ -355,7 +356,7 @@ def find_replacing_change(
     refused = context.memory.immutable.get(child.uid)
     if refused is None or refused.hash != context.desired.hash:
         return None
-    # If it is not proven that a new object would be accepted, only an explicit choice of the user risks the old one.
+    # Unless it is proven that a new object would be accepted, only the user's explicit choice puts the old one at risk.
     is_risked = context.resource.replacement is Replacement.DELETE_FIRST
     return ReplacingChange(field=refused.field, is_named=False) if refused.is_proven or is_risked else None
 
@@ -363,8 +364,8 @@ def find_replacing_change(
 def is_requirement_changed(child: Child, desired: DesiredObject, finding: DriftFinding) -> bool:
     """Return whether the object's record names other resources than it requires now, regardless of their incarnations.
 
-    Its order of deletion follows the record. A record that another writer changed or removed is drift, with the backoff
-    of drift.
+    The order of deletion follows the record. If another writer changed or removed the record, that is drift, with the
+    backoff of drift.
     """
     requires = desired.resource.owner.requires
     if child.requires == requires or not child.is_signed:
@@ -377,7 +378,7 @@ def is_requirement_changed(child: Child, desired: DesiredObject, finding: DriftF
 
 
 def find_required_resources(requires: tuple[str, ...]) -> set[str]:
-    """Return the resources of a record of incarnations."""
+    """Return the names of the resources in a record of incarnations."""
     return {each.partition("/")[0] for each in requires}
 
 
@@ -421,14 +422,14 @@ def replace_unhealthy(
 
 
 def find_marked_policy(context: ResourceContext) -> Replacement:
-    """Return the replacement policy. A mark also replaces kinds that are never replaced automatically."""
+    """Return the replacement policy. A mark also replaces objects of kinds that are never replaced automatically."""
     if context.resource.replacement is not None:
         return context.resource.replacement
     return Replacement.DELETE_FIRST if context.desired.is_name_pinned else replacement.find_order(context.desired)
 
 
 def find_mark_delay(context: ResourceContext, child: Child, replacement: Replacement) -> HealingDelay | None:
-    """Return why the resource is not replaced now, or None if it is."""
+    """Return why the resource is not replaced now, or None if it can be."""
     if replacement is Replacement.NEVER:
         message = "updatePolicy.replace: Never prevents its replacement; remove that setting, or remove the mark"
         return HealingDelay(reason="ReplacementDisabled", message=message)

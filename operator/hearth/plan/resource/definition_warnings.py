@@ -18,9 +18,9 @@ from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
 from hearth.template.compiler.manifest_template import ManifestTemplate
 
 AT_MOST: Final = 20
-"""Warnings about one definition: a status lists no more."""
+"""Maximum warnings about one definition; a status lists no more."""
 NAMED_AT_MOST: Final = 3
-"""Former resources that one warning names."""
+"""Maximum former resources that one warning names."""
 
 
 def find_warnings(blueprint: Blueprint) -> tuple[str, ...]:
@@ -67,14 +67,14 @@ def is_inside(resource: ResourceBlueprint, other: ResourceBlueprint, container: 
     metadata = object_fields.mapping(find_known(resource), "metadata")
     if namespace := object_fields.text(metadata, "namespace"):
         return namespace == object_fields.text(container, "metadata", "name")
-    # The namespace comes from another resource: most likely this one.
+    # The namespace is the value of another resource, most likely this one.
     return "namespace" in metadata and other.name in resource.requires
 
 
 def find_renames(former: Mapping[str, str], blueprint: Blueprint, *, is_new: Callable[[str], bool]) -> tuple[str, ...]:
-    """Return the warnings about new resources that seem to be renamed ones, so that their data is left behind.
+    """Return warnings about new resources that look like renamed ones, whose data would be left behind.
 
-    former: by name the kinds (`Kind.group`) of the resources that there were; is_new: whether a resource has no object yet.
+    former: kinds (`Kind.group`) of the earlier resources, by name; is_new: whether a resource has no object yet.
     """
     present = {members.root_of(name) for name in blueprint.resources}
     left = {
@@ -95,7 +95,7 @@ def find_renames(former: Mapping[str, str], blueprint: Blueprint, *, is_new: Cal
 
 
 def list_kinds(template: Any) -> dict[str, str]:
-    """Return the kinds (`Kind.group`) of the resources of a template as it is written, by name."""
+    """Return the kinds (`Kind.group`) of the resources of an unparsed template, by name."""
     resources = template.get("resources") if isinstance(template, dict) else None
     found = {}
     for name, resource in resources.items() if isinstance(resources, dict) else ():
@@ -107,7 +107,7 @@ def list_kinds(template: Any) -> dict[str, str]:
 
 
 def is_worth_a_look(resource: ResourceBlueprint) -> bool:
-    """Return whether there may be a warning, so that the manifests of most resources are not read."""
+    """Return whether a warning is possible. This avoids reading the manifests of most resources."""
     return resource.replacement is not None or resource.replace_on != () or resource.is_name_pinned
 
 
@@ -152,7 +152,7 @@ def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mappi
 
 
 def describe_name(resource: ResourceBlueprint, kind: str, manifest: Mapping[str, Any]) -> str:
-    """Describe a name that is too long for the names that the kind's controller derives from it; "" for any other."""
+    """Return a warning if the kind's controller derives names from this one that would be too long, otherwise ""."""
     metadata = manifest.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     longest = names.NAME_LENGTHS.get(kind)

@@ -59,11 +59,11 @@ class DesiredObjects:
         self._blueprint = blueprint
 
     def get(self, name: str) -> DesiredResource | None:
-        """Return the desired resource as last evaluated; None before that."""
+        """Return the desired resource as last evaluated, or None before the first evaluation."""
         return self._known.get(name)
 
     def has_all(self, names: Sized) -> bool:
-        """Return whether as many resources were evaluated at some time."""
+        """Return whether at least this many resources have been evaluated."""
         return len(self._known) >= len(names)
 
     def find(self, name: str, child: Child | None = None) -> DesiredObject | None:
@@ -85,7 +85,8 @@ class DesiredObjects:
     ) -> DesiredResource | Unevaluated:
         """Return the desired resource, or why it has no manifest.
 
-        read: the external objects; values: of `required` and `read`, by the names in expressions; inherited: the rules that a nested Stack gets.
+        read: the external objects; values: of `required` and `read`, by the names in expressions; inherited: the rules
+        that a nested Stack gets.
         """
         signatures = [found.fingerprint for found in (*required.values(), *read)]
         inputs: object = (kind, inherited, *signatures) if signatures or inherited is not None else kind
@@ -154,7 +155,7 @@ class DesiredObjects:
     def _count(
         self, resource: ResourceBlueprint, known: DesiredResource | None, desired: DesiredResource
     ) -> NoRoom | EvaluationError | None:
-        """Replace the size of the known manifest with the new one, unless that is beyond a limit, which is returned."""
+        """Replace the size of the known manifest by the new one. Return an error if that exceeds a limit."""
         path, namespace = f"{resource.path}.manifest", self._stack.namespace
         change = len(desired.packed) - (len(known.packed) if known is not None else 0)
         if self._size + change > limits.WANTED_BYTES:
@@ -173,12 +174,12 @@ class DesiredObjects:
 
 
 def enlarge(value: Value) -> Value:
-    """Return the fields of a child as expressions take them."""
+    """Return the fields of a child in the form that expressions use."""
     return value if value is None or isinstance(value, ObjectList) else expressions.enlarge(value)
 
 
 # The objects that the resources of a blueprint name, or might name once their expressions have values. An object that a
-# resource names is never deleted because another resource had it before.
+# resource names is never deleted on behalf of a resource that had it earlier.
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ class Naming:
 
     resource: str
     is_certain: bool
-    """False: its name is not known yet, and may turn out to be the object's name."""
+    """False: the resource's name is not known yet, and may turn out to be the object's name."""
 
 
 @dataclass(slots=True)
@@ -195,27 +196,28 @@ class NamesOfKind:
     """Facts about the objects of one kind that are known in advance."""
 
     resources: dict[tuple[str, str | None], list[str]] = field(default_factory=dict)
-    """By namespace and name, stated or generated, the resources of such an object."""
+    """The resources by namespace and name of their objects, explicit or generated."""
     computed: dict[str, str | None] = field(default_factory=dict)
-    """The resources whose names follow from other objects, each with its namespace; None: that follows as well."""
+    """The resources whose names depend on other objects, each with its namespace, or None if that depends on them as
+    well."""
 
 
 class WantedObjects:
     """The objects that the resources of one blueprint name."""
 
     def __init__(self, blueprint: Blueprint, *, stack: StackIdentity, desired: DesiredObjects) -> None:
-        """desired: the evaluated resources. A resource that is not among them was never planned."""
+        """desired: the evaluated resources. A resource that is missing there was never planned."""
         self.generation = 0
-        """Changes whenever an object may have become unnamed."""
+        """Changes whenever a resource may have stopped naming an object."""
         self._blueprint = blueprint
         self._stack = stack
         self._desired = desired
         self._claims = ObjectClaims()
         """The resource of each object that may be written."""
         self._open: dict[str, None] = {}
-        """The resources whose manifests have no value now, since they wait or failed."""
+        """The resources whose manifests have no value now, because they wait or failed."""
         self._refused: dict[str, dict[str, None]] = {}
-        """By resource, the other resources that name an object which it claimed first."""
+        """By resource: the other resources that name an object which it claimed first."""
         self._kinds: dict[tuple[str, str], NamesOfKind] | None = None
         """By group and kind; None before the first query."""
 
@@ -240,7 +242,7 @@ class WantedObjects:
         return owner
 
     def take_refused(self, owner: str) -> Iterable[str]:
-        """Return the resources that were refused an object of this one, which may name another one now."""
+        """Return the resources that were refused an object of this one, because they may get it now."""
         return self._refused.pop(owner, ()) if self._refused else ()
 
     def release(self, name: str) -> None:
@@ -257,9 +259,9 @@ class WantedObjects:
         return self._claims.find(ref)
 
     def find_naming(self, child: Child) -> Naming | None:
-        """Return a resource that names the object, or may; None if none does.
+        """Return a resource that names the object, or might name it; None if none does.
 
-        A resource that is evaluated names none of its own earlier objects.
+        A resource with an evaluated manifest names none of its own earlier objects.
         """
         owner = self._claims.find(child.ref)
         if owner and (owner != child.resource or owner in self._open):
@@ -267,14 +269,14 @@ class WantedObjects:
         return None if self.is_settled else self._find_open(child)
 
     def find_foreign(self, child: Child) -> Naming | None:
-        """Return a resource that names the object of another Stack, or may; None if none does."""
+        """Return a resource that names the object of another Stack, or might name it; None if none does."""
         owner = self._claims.find(child.ref)
         if owner:
             return Naming(owner, is_certain=True)
         return None if self.is_settled else self._find_open(child)
 
     def may_create(self, ref: ObjectRef) -> bool:
-        """Whether a resource names the object: in its evaluated manifest, or literally in the template."""
+        """Return whether a resource names the object: in its evaluated manifest, or literally in the template."""
         known = self._find_kind((ref.group, ref.kind))
         return bool(self._claims.find(ref)) or (ref.namespace, ref.name) in known.resources
 
@@ -284,7 +286,7 @@ class WantedObjects:
         return not self._open and self._desired.has_all(self._blueprint.resources)
 
     def _find_open(self, child: Child) -> Naming | None:
-        """Return a resource without a manifest that names the object, or may."""
+        """Return a resource without a manifest that names the object, or might name it."""
         known = self._find_kind((child.kind.group, child.kind.name))
         for name in known.resources.get((child.namespace, child.name), ()):
             if self.is_open(name):
@@ -329,7 +331,7 @@ class WantedObjects:
             known.resources.setdefault((each, name), []).append(resource.name)
 
     def _find_namespace(self, metadata: Mapping[str, Any]) -> str | None:
-        """Return the namespace of an object; None if it follows from another object."""
+        """Return the namespace of an object; None if it depends on another object."""
         if "namespace" not in metadata:
             return self._stack.namespace
         namespace = metadata["namespace"]
@@ -346,7 +348,7 @@ class ObjectClaims:
     def __init__(self) -> None:
         self._owners: dict[ObjectRef, str] = {}
         self._first: dict[str, ObjectRef] = {}
-        """By resource the first object that it names; nearly all name only one."""
+        """By resource: the first object that it names. Nearly all resources name only one."""
         self._others: dict[str, list[ObjectRef]] = {}
         """Objects of later incarnations, by resource."""
 

@@ -36,13 +36,13 @@ SIGNATURE = LostField(
     text=f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]",
 )
 AppliedObject: TypeAlias = DesiredObject | Apply
-"""A complete manifest, its hash, and the fields of it that other field managers may take: before an apply, or in its step."""
+"""A complete manifest with its hash and the fields that other managers may take: before an apply, or in its step."""
 
 
 def find(child: Child, applied: AppliedObject, memory: InMemoryState) -> tuple[DriftFinding, OwnershipSeen | None]:
     """Find the fields of the definition that the operator does not own. Irrelevant losses are skipped.
 
-    The second result is the finding to remember for the next call, or None if it is known already.
+    The second result is the finding to remember for the next call, or None if it is already known.
     """
     record = applied.applied_fields.record if applied.applied_fields is not None else ""
     if child.hash == applied.hash and applied_fields.is_record_current(child, record):
@@ -104,10 +104,9 @@ def compare(child: Child, applied: AppliedObject) -> DriftFinding:
 
 
 def find_lost(child: Child, desired: AppliedObject) -> Iterator[LostField]:
-    """Find the fields that the operator no longer owns; a lost map counts key by key if other managers may keep some of
-    them.
+    """Find the fields that the operator no longer owns.
 
-    A map without any owned key is a lost field as a whole.
+    A map without any owned key is one lost field. It is split into its keys if other managers may keep some of them.
     """
     applied, manifest = desired.applied_fields, desired.manifest
     for lost in field_ownership.find_all_lost(manifest, child.ownership):
@@ -116,7 +115,7 @@ def find_lost(child: Child, desired: AppliedObject) -> Iterator[LostField]:
 
 
 def split(lost: LostField, value: Any, manifest: Object, ignored: Sequence[PathPattern]) -> Iterator[LostField]:
-    """Split a lost map into its keys where `ignored` names something below it. value: of the field."""
+    """Split a lost map into its keys if `ignored` names a field below it. value: of the field."""
     if not isinstance(value, dict) or not any(
         field_paths.leads_below(pattern, lost.path, manifest) for pattern in ignored
     ):

@@ -38,7 +38,7 @@ AFTER: dict[Action, str] = {action: f"Post{action}" for action in Action}
 HOOKS = (*BEFORE.values(), *AFTER.values())
 STOPPED, RESTRICTED = "Stopped", "Restricted"
 CLAIM_ACTIONS = (Action.REPLACE, Action.DELETE)
-"""Effect of a restore on a StatefulSet whose claim it replaces: the next claim exists only once the data is deleted."""
+"""Actions of a restore on a StatefulSet whose claim it replaces: the data is deleted before the next claim exists."""
 HOOK_TEXTS = {
     **{BEFORE[action]: f"before its {word}" for action, word in
        zip(Action, ("creation", "update", "replacement", "deletion"), strict=True)},
@@ -50,10 +50,10 @@ HOOK_TEXTS = {
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSpan:
-    """Action that a step starts or finishes for its resource. A repair starts and finishes nothing."""
+    """The action that a step starts or finishes for its resource. A repair does neither."""
 
     starts: Action | None = None
-    """The action that has not started before the step."""
+    """The action that begins with the step."""
     finishes: Action | None = None
     """The action that is finished once the step is executed and its object is ready."""
 
@@ -83,8 +83,8 @@ def enforce(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
 def classify_step(context: ResourceContext, step: Step) -> ActionSpan:
     """Classify a step of a resource that the target contains.
 
-    A deletion makes room for another object. A new object of a resource that existed before this revision replaces one
-    that was deleted first, or that vanished.
+    A deletion makes room for another object. A new object counts as a replacement if the resource existed before this
+    revision: the earlier object was deleted first, or disappeared.
     """
     match step:
         case Delete() | Detach():
@@ -215,7 +215,7 @@ def _hold_after(context: ResourceContext, status: ResourceStatus) -> ResourceSta
 
 
 def _mark(context: ResourceContext, step: Apply | Restart, span: ActionSpan) -> Apply | Restart:
-    """Add the post-breakpoint annotation to the step if the resource is to stop afterwards."""
+    """Add the post-breakpoint annotation to the step if the resource must stop afterwards."""
     uid = step.uid if isinstance(step, Apply) else step.child.uid
     child = next((each for each in context.children if each.uid == uid), None)
     hook = _read_mark(context, child) if child is not None else ""
@@ -257,7 +257,7 @@ UNSTEADY = "ValuesUnsteady"
 AUDIT_LOG = "the API server's audit log names the client"
 RETRY = "a retry request tries once more at once"
 NOTICED = 1.0
-"""Seconds of a delay from which it is reported: the first ones are shorter than a write may take."""
+"""Seconds from which a delay is reported. Shorter delays take no longer than a write."""
 REPEATED = f"was written several times lately with the same content, so that the next time is delayed ({RETRY})"
 
 
@@ -286,7 +286,7 @@ def _awaits_apply(name: str, status: ResourceStatus, memory: InMemoryState) -> b
 def _report_repetition(
     name: str, status: ResourceStatus, record: StepRecord, *, is_unfinished: bool, now: float
 ) -> ResourceStatus:
-    """Report the repetition: as a problem while it keeps the resource from being as wanted, and as a condition until it ends."""
+    """Report the repetition: as a problem while the resource is not as desired, and as a condition until it ends."""
     reason, message = _explain_repetition(record)
     condition = ResourceCondition(
         type=ConditionType.WRITES_DELAYED, reason=reason, message=f"{name} ({status.ref}) {message}"
@@ -302,7 +302,7 @@ def _report_repetition(
 
 
 def _explain_repetition(record: StepRecord) -> tuple[str, str]:
-    """Return the reason, the cause that undoes the writes, and the ways out."""
+    """Return the reason, and the cause that undoes the writes with possible fixes."""
     if record.is_vanishing:
         known = record.evidence or f"another client deletes it; {AUDIT_LOG}"
         return VANISHES, (

@@ -22,11 +22,11 @@ def describe_holder(
     *,
     is_name_pinned: bool,
 ) -> str:
-    """Return which older object of the resource holds a property that the new one needs, and the way out, as a clause;
-    "" for none.
+    """Return a clause about an older object that holds a property which the new one needs; "" for none.
 
-    child: the new object, None if it could not be created; replacement: the policy of the resource; is_name_pinned:
-    whether the manifest sets the name, so that the new object has another one only for that reason.
+    The clause names the way out. child: the new object, None if it could not be created; replacement: the policy of the
+    resource; is_name_pinned: whether the manifest sets the name, so that the new object has another one only because
+    that name changed.
     """
     holders = [
         each
@@ -40,7 +40,7 @@ def describe_holder(
 
 
 def describe_held(manifest: Mapping[str, Any], holder: str, *, is_name_pinned: bool) -> str:
-    """Return the exclusive properties that an older object, `holder`, still has, with the way out; "" for none."""
+    """Return the exclusive properties that an older object, `holder`, still has, with advice; "" for none."""
     found = list(dict.fromkeys(find_exclusive(manifest)))
     if not found:
         return ""

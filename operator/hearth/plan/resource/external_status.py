@@ -35,13 +35,13 @@ WAY_OUT = (
     "read single keys (${source.data['ca.crt']} instead of ${source.data}), read the object by its name, or split it into "
     "several objects"
 )
-"""What to do about an object that is too large."""
+"""Advice for an object that is too large."""
 LIMIT_REACHED = "LimitReached"
 READING = "Reading"
 
 
 class ExternalObjects:
-    """Everything that one Stack only reads."""
+    """The external objects that one Stack reads."""
 
     def __init__(self, blueprint: Blueprint, *, namespace: str) -> None:
         """namespace: of the Stack."""
@@ -52,7 +52,7 @@ class ExternalObjects:
         self._blueprint = blueprint
         self._namespace = namespace
         self._seen: dict[str, tuple[object, ...]] = {}
-        """The fingerprints that the dependents were planned with."""
+        """Fingerprints of the objects when their dependents were last planned, by name."""
 
     def update_blueprint(self, blueprint: Blueprint) -> None:
         """Continue with another blueprint that reads the same objects."""
@@ -64,19 +64,19 @@ class ExternalObjects:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether everything that must be there is."""
+        """Return whether all external objects are ready."""
         if not self._blueprint.externals:
             return True
         found = self.statuses
         return len(found) == len(self._blueprint.externals) and all(each.is_ready for each in found.values())
 
     def refresh(self, name: str, *, reader: Reader, kinds: WatchedKinds, rules: HealthRules) -> bool:
-        """Assess one of them again; return whether its dependents must be planned again."""
+        """Assess one external object again. Return whether its dependents must be planned again."""
         external = self._blueprint.externals[name]
         return self._note(name, self._assess(external, reader=reader, kinds=kinds, rules=rules))
 
     def fail(self, name: str, message: str) -> bool:
-        """Record an internal error; return whether its dependents must be planned again."""
+        """Record an internal error. Return whether the dependents must be planned again."""
         status = dataclasses.replace(_fail(internal_errors.REASON, message), cause=Cause.INTERNAL_ERROR)
         return self._note(name, ExternalStatus(status=status))
 
@@ -86,7 +86,7 @@ class ExternalObjects:
         return before != self._seen[name]
 
     def find_queries(self, *, reader: Reader, kinds: WatchedKinds, rules: HealthRules) -> dict[str, ExternalQuery]:
-        """Return, by name, the objects that the cache must hold, without those that the Stack is forbidden to read."""
+        """Return, by name, the objects that the cache must hold, except those that the Stack must not read."""
         queries: dict[str, ExternalQuery] = {}
         for name, external in self._blueprint.externals.items():
             kind = kinds.served.find(external.api_version, external.kind)
@@ -105,7 +105,7 @@ class ExternalObjects:
         return queries
 
     def _place(self, external: ExternalBlueprint, kind: Kind) -> str:
-        """Return the namespace that is read; "" for all, and for cluster scope."""
+        """Return the namespace to read; "" for all namespaces and for cluster-scoped kinds."""
         if not kind.namespaced or external.is_in_all_namespaces:
             return ""
         return self._namespace if external.namespace is None else external.namespace
@@ -143,8 +143,9 @@ def _fail(reason: str, message: str) -> ResourceStatus:
 def _find_denial(
     external: ExternalBlueprint, place: str, kind: Kind, reader: Reader, kinds: WatchedKinds
 ) -> ResourceStatus | None:
-    """Return the status of an object that the Stack may not read, in the same words whether it exists or not; otherwise
-    None.
+    """Return the status of an object that the Stack is not permitted to read, otherwise None.
+
+    The message is the same whether the object exists or not.
     """
     boundary, name = reader.boundary, external.object_name
     ref = ObjectRef(group=kind.group, kind=kind.name, namespace=place, name=name)
@@ -189,7 +190,7 @@ def _await_kind(api_version: str, kind: str) -> ResourceStatus:
 
 
 def _find_excess(objects: tuple[Child, ...], ref: ObjectRef, external: ExternalBlueprint) -> ResourceStatus | None:
-    """Return the status of objects with fields that are not known yet; otherwise None."""
+    """Return the status of objects that are unreadable or have a field that is too large; otherwise None."""
     for each in objects:
         if each.defect:
             return _fail("ObjectUnreadable", f"{describe(each.ref)} cannot be read: {each.defect}")
@@ -223,7 +224,7 @@ def _judge_list(external: ExternalBlueprint, objects: tuple[Child, ...]) -> Reso
 def _judge_object(
     external: ExternalBlueprint, objects: tuple[Child, ...], ref: ObjectRef, rules: HealthRules
 ) -> ResourceStatus:
-    """Return the status of one object that is known to exist or not."""
+    """Return the status of one object, which may not exist."""
     if not objects:
         if external.is_optional:
             return _ready("does not exist, and is optional")
@@ -263,7 +264,7 @@ def _await(message: str, reason: str) -> ResourceStatus:
 
 
 def describe(ref: ObjectRef) -> str:
-    """Return the object, or the objects of a list, as people name them."""
+    """Return the name of the object, or of the objects of a list, for messages."""
     if ref.name:
         return f"{ref} in namespace {ref.namespace}" if ref.namespace else str(ref)
     return f"{ref.kind} objects in namespace {ref.namespace}" if ref.namespace else f"{ref.kind} objects"

@@ -27,7 +27,7 @@ GOING_TEXT = "has finished; its object is being deleted and is not recreated"
 
 
 def plan(context: ResourceContext, child: Child | None, desired: DesiredObject) -> ResourceStatus | None:
-    """Return the status of a resource whose work has finished without an object that stays; None to plan it as usual."""
+    """Return the status of a resource whose work has finished and whose object does not stay, otherwise None."""
     run, finished = context.desired.run, context.memory.finished
     if run is None or not run.is_once:
         return None
@@ -89,7 +89,7 @@ def find_updates(context: ResourceContext, status: ResourceStatus) -> tuple[Any,
 def finish(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
     """Return the status of a resource whose object runs to completion, with the facts to remember about it.
 
-    A resource that counts as failed stays failed while it runs again: its phase must not flicker.
+    A failed resource stays failed while it runs again, so that its phase does not flicker.
     """
     updates = find_updates(context, status)
     if updates is not status.memory_updates:
@@ -155,9 +155,7 @@ def explain_unchanged(lost: list[str]) -> str:
 
 
 def find_gone(required: Required) -> Iterable[tuple[str, str]]:
-    """Yield each required resource, by its name in expressions, whose object has finished and was deleted, with the
-    object.
-    """
+    """Yield each required resource whose object has finished and was deleted, by name, with the object."""
     for name, found in required.items():
         if isinstance(found, CollectionStatus):
             if any("uid" not in fields["metadata"] for fields in found.fields or ()):

@@ -15,7 +15,7 @@ from hearth.plan.resource import data_kinds, replaced_fields
 from hearth.template.text import quantity
 
 NAMED_AT_MOST: Final = 5
-"""Fields that a message names."""
+"""Maximum fields that a message names."""
 VALUE_LENGTH: Final = 60
 """Characters of a value that a message shows."""
 ABSENT: Final = object()
@@ -29,7 +29,8 @@ CHANGEABLE: Final[Mapping[str, frozenset[str]]] = {
     ),
     "PersistentVolumeClaim": frozenset({"resources", "volumeAttributesClassName"}),
 }
-"""By `Kind.group`: the fields of its spec that the API server does not mean by `spec`."""
+"""By `Kind.group`: the mutable fields of the spec. The API server does not mean them when it rejects a change of
+`spec`."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ def describe(
 ) -> tuple[str, ...]:
     """Return the rejected fields as precisely as possible: `spec.serviceName (a → b)`.
 
-    fields: as the API server names them; wanted: the object after the change, with its defaults; is_guarded: whether some values are sensitive, so that none is shown but sizes.
+    fields: as the API server names them; wanted: the object after the change, with its defaults; is_guarded: whether
+    some values are sensitive, so that only sizes are shown.
     """
     group = str(wanted.get("apiVersion", "")).rpartition("/")[0]
     key = kinds.make_key(group, str(wanted.get("kind", "")))
@@ -75,7 +77,7 @@ def is_changeable(leaf: Leaf, field: str, kind: str) -> bool:
 
 
 def may_be_default(leaf: Leaf) -> bool:
-    """Return whether the leaf is missing in a list item, where it is not known which values are the API server's own."""
+    """Return whether the leaf is only missing in a list item, so that its live value may be a default."""
     return leaf.after is ABSENT and any(key.startswith("[") for key in leaf.path)
 
 
@@ -107,12 +109,12 @@ def find_name(item: Any) -> str:
 
 
 def is_empty(value: Any) -> bool:
-    """Return whether the API server may store the value as an absent one."""
+    """Return whether the API server may store the value as absent."""
     return value is ABSENT or value is None or value == {} or value == []
 
 
 def write(leaf: Leaf, *, is_guarded: bool) -> str:
-    """Return a field as people read it, with its values if they may be shown."""
+    """Return a field for users, with its values if they may be shown."""
     path = ""
     for key in leaf.path:
         path += key if key.startswith("[") else f'["{key}"]' if "." in key or "/" in key else f".{key}"
@@ -131,7 +133,7 @@ def is_size(leaf: Leaf) -> bool:
 
 
 def show(value: Any) -> str:
-    """Return a value as text, cut to a length that people read."""
+    """Return a value as text, cut to a readable length."""
     if value is None:
         return "none"
     text = value if isinstance(value, str) else orjson.dumps(value).decode()

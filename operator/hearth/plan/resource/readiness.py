@@ -52,11 +52,11 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
 
 
 def serves(child: Child, rules: HealthRules) -> bool:
-    """Whether an object is in service by the rules of its kind, although no resource describes it."""
+    """Return whether an object that no resource describes is in service by the rules of its kind."""
     if child.deleting or child.unhealthy_reason is not None:
         return False
     verdict = rules.assess(child.fields, kind=child.kind)
-    # The result of a slow rule arrives later.
+    # The result of a slow rule arrives later, so the object is in service until then.
     return verdict.is_pending or verdict.state is health_rules.HealthState.READY
 
 
@@ -82,7 +82,7 @@ def make_status(
 
 
 def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
-    """Return the status of a silent child with the ways out, once it has been silent for long. now: monotonic seconds."""
+    """Return the status of a silent child, with advice once it has been silent for long. now: monotonic seconds."""
     since = memory.silent_since.get(child.uid)
     if since is None:
         noticed = SilenceNoticed(uid=child.uid)
@@ -139,7 +139,7 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
 def find_unread_source(child: Child, sources: Iterable[Child]) -> ResourceStatus | None:
     """Return the status of a nested Stack whose own status describes an older version of a source of its definition.
 
-    sources: the objects that it requires. A change of them alone leaves its generation as it is.
+    sources: the objects that it requires. A change of these alone does not change its generation.
     """
     versions = {(each.kind.name, each.namespace, each.name): each for each in sources if each.kind.key in SOURCE_KINDS}
     for entry in object_fields.entries(child.fields, "status", "sources") if versions else ():

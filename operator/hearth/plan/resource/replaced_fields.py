@@ -28,10 +28,10 @@ OWN_FIELD = f"f:{names.GROUP}/"
 def find_replaced_field(
     resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any], applied: AppliedFields | None = None
 ) -> str | None:
-    """Find the first `replaceOn` field that the manifest changes, as dotted path. A field that cannot be read is
-    skipped.
+    """Find the first `replaceOn` field that the manifest changes, as a dotted path.
 
-    applied: of the manifest. A value that was applied before is not a change, even if the object has another one since.
+    A field that cannot be read is skipped. applied: of the manifest. A value that was applied before is not a change,
+    even if the object now has another one.
     """
     if child.defect:
         return None
@@ -60,7 +60,7 @@ def overlook_drift(stated: Any, live: Any, path: Path, applied: AppliedFields, k
 
 
 def without_tracking(owned_fields: Node) -> Node:
-    """Return the operator's field ownership without its own labels and annotations, which no definition states."""
+    """Return the operator's field ownership without its own labels and annotations, which no definition sets."""
     metadata = owned_fields.get("f:metadata")
     if not metadata:
         return owned_fields
@@ -116,14 +116,14 @@ def is_keyed_list_changed(stated: Sequence[Any], live: Sequence[Any], owned_fiel
 
 
 def is_item(item: Any, key: Mapping[str, Any]) -> bool:
-    """Return whether the key may identify the item, which may leave out keys that have a default."""
+    """Return whether the key may identify the item, which may omit keys with a default."""
     if not isinstance(item, Mapping) or not item.keys() & key.keys():
         return False
     return all(item.get(name, value) == value for name, value in key.items())
 
 
 def is_same(stated: Any, live: Any) -> bool:
-    """Return whether the API server stores the stated value as the live one."""
+    """Return whether the API server stores the value that is set as the live one."""
     if stated == live:
         return True
     return isinstance(stated, str) and quantity.is_quantity(stated) and quantity.normalize(stated) == live

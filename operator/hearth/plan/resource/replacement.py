@@ -32,9 +32,9 @@ def find_policy(
 ) -> Replacement:
     """Return the replacement policy: the resource's own, otherwise the safe one for its kind.
 
-    Never CreateFirst if the name is explicit: such a template is rejected. is_named: whether `replaceOn` names the changed
-    field, which permits the replacement of any kind; is_rollback: whether an earlier definition is wanted back, which
-    may have been replaced since by a policy that it does not have.
+    Never CreateFirst if the name is explicit, because that is an invalid template. is_named: whether `replaceOn` names
+    the changed field, which permits the replacement of any kind; is_rollback: whether the target is an earlier
+    definition. A later one may have replaced the object by a policy that the earlier one lacks.
     """
     if resource.replacement is not None:
         return resource.replacement
@@ -51,7 +51,7 @@ def find_order(desired: DesiredResource) -> Replacement:
 
 
 def stops_first(resource: ResourceBlueprint, desired: DesiredResource) -> bool:
-    """Return whether no Pod of an earlier object may run when the next object is created, however its name changes."""
+    """Return whether all Pods of an earlier object must end before the next one is created, under any name."""
     if resource.replacement is None:
         return find_order(desired) is Replacement.DELETE_FIRST
     return resource.replacement is Replacement.DELETE_FIRST
@@ -79,9 +79,9 @@ def choose_child(
     """Choose the best object.
 
     The order is: this definition and not failed, this definition, healthy, newest. A failed object of this definition
-    is waited for, or given up by its own rules. A healthy object of another definition could only become the next
-    failure, repeatedly. assess: assesses an object regardless of the others. An object that is being deleted or marked
-    unhealthy is chosen only if there is no other.
+    may recover, or its own rules give it up. A healthy object of another definition would only become the next failure,
+    repeatedly. assess: assesses an object regardless of the others. An object that is being deleted or marked unhealthy
+    is chosen only if there is no other.
     """
     if len(candidates) <= 1:
         return candidates[0] if candidates else None

@@ -39,18 +39,19 @@ def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Chi
 
 
 def _is_left_by_us(manifest: Object, child: Child) -> bool:
-    """Return whether the operator set the number of the object, and the manifest does not."""
+    """Return whether the operator set the number of replicas of the object although the manifest does not."""
     if read_stated(manifest) is not None or child.ownership is None or child.is_held_down:
         return False
     if child.kind.key not in SCALED_KINDS and applied_fields.read_applied_record(child):
-        # A custom kind's manifest set it. Otherwise it is the number of an object that this one replaced.
+        # For a custom kind, its manifest set the number. Otherwise, the number comes from an object that this one
+        # replaced.
         return False
     ours = field_ownership.read_fields(child.ownership)
     return "f:replicas" in ours.get("f:spec", {})
 
 
 def _is_left_to_others(desired: DesiredObject, former: Child | None) -> bool:
-    """Whether the manifest sets no number, or lets others change its number."""
+    """Return whether the manifest sets no number, or allows others to change its number."""
     applied = desired.applied_fields
     if read_stated(desired.manifest) is None:
         return True
@@ -72,6 +73,6 @@ def read_stated(manifest: Mapping[str, Any]) -> Any:
 
 
 def read_count(child: Child) -> int | None:
-    """Return the number of replicas of an object, if it has more than none."""
+    """Return the number of replicas of an object, or None if it has none."""
     count = read_stated(child.fields)
     return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None

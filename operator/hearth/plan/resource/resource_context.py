@@ -61,9 +61,9 @@ class ResourceContext:
     is_at_rest: bool = False
     """Whether the Stack was paused after its target was completed. Drift then does not change the state of resources."""
     awaits_repair: bool = False
-    """Whether the object of a required resource has drifted and is not repaired, so that its values are not the wanted."""
+    """Whether a required object has drifted and is not repaired, so that its values are not the desired ones."""
     sources: tuple[Child, ...] = ()
-    """Of a nested Stack, the required objects: its definition may be read from them."""
+    """The required objects of a nested Stack. Its definition may be read from them."""
 
     @property
     def name(self) -> str:

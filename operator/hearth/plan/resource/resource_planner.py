@@ -69,16 +69,16 @@ class ResourcePlanner:
         self.environment: ActiveEnvironment = active_environment.UNRESTRICTED
         self.rolling = RollingUpdates(blueprint.rolling)
         self.is_protected: Callable[[str], bool] = lambda _name: False
-        """Whether a completed revision has, or may have, an object of that resource."""
+        """Whether a completed revision has, or might have, an object of that resource."""
         self.find_contents: FindContents = contain_nothing
-        """Which retained object a Namespace contains or a CustomResourceDefinition defines."""
+        """Finds the retained object that a Namespace contains or a CustomResourceDefinition defines."""
         self.find_obsolete: Callable[[ObjectRef], Child | None] = lambda _ref: None
-        """The obsolete object at a reference, which carries the label of another resource, or None."""
+        """Finds the obsolete object at a reference, which has the label of another resource."""
         self.detached: Mapping[str, DetachedSet] = {}
-        """By resource: the StatefulSets whose successors must have their names."""
+        """Detached StatefulSets by resource. Their successors must have the same names."""
         self.is_rollback = False
         self.retry_token = ""
-        """Of the retry that nested Stacks inherit."""
+        """The token of the retry that nested Stacks inherit."""
         self.is_paused = False
         self.is_at_rest = False
         """See `ResourceContext`."""
@@ -97,7 +97,7 @@ class ResourcePlanner:
             members.name_all(name): CollectionStatus(collection.members)
             for name, collection in blueprint.collections.items()
         }
-        """By the name in `requires`. The caller updates them."""
+        """The collections by their names in `requires`. The caller updates them."""
 
     def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changes, adds or removes."""
@@ -167,7 +167,7 @@ class ResourcePlanner:
         unready: Collection[str],
         children: tuple[Child, ...],
     ) -> Mapping[str, str]:
-        """Return the claims that a workload need not wait for, since they may be bound only for its Pods, by resource.
+        """Return the claims that a workload need not wait for, by resource: they may be bound only for its Pods.
 
         The scheduler lets Pods wait for a claim of any class. An object that switches to another claim is not changed
         before the new claim is bound.
@@ -187,7 +187,7 @@ class ResourcePlanner:
         return found
 
     def _is_unbound(self, name: str, child: Child, status: ResourceStatus) -> bool:
-        """Return whether the object of a resource is a claim that nothing but a volume is missing."""
+        """Return whether the object of a resource is a claim that lacks only a volume."""
         phase = object_fields.find(child.fields, "status", "phase")
         is_waiting = status.state is ResourceState.PROGRESSING and status.step is None
         is_claim = child.kind.key == VOLUME_CLAIM.key and not child.deleting and phase in (None, "", "Pending")
@@ -204,7 +204,7 @@ class ResourcePlanner:
         return bool(reads.get(resource.name) or reads.get(resource.own_name))
 
     def _find_required(self, resource: ResourceBlueprint, statuses: Mapping[str, ResourceStatus]) -> Required:
-        """Return the statuses of all that it requires, by the names in `requires`."""
+        """Return the statuses of all requirements of the resource, by their names in `requires`."""
         if not self.collections:
             return {each: statuses[each] for each in resource.requires}
         return {each: self.collections.get(each) or statuses[each] for each in resource.requires}
@@ -290,7 +290,7 @@ class ResourcePlanner:
     def _find_unreadable(
         self, resource: ResourceBlueprint, required: Required, children: tuple[Child, ...]
     ) -> ResourceStatus | None:
-        """Return the status of a resource that reads an object which the account may not read; otherwise None."""
+        """Return the status of a resource that reads an object which the account must not read; otherwise None."""
         objects = {
             requirements.find_value_name(each): requirements.find_children(found) for each, found in required.items()
         }
@@ -298,7 +298,7 @@ class ResourcePlanner:
         return read_access.find_unreadable(resource, objects, self.reader, child=current)
 
     def _note_unsettled(self, name: str) -> None:
-        """Record a resource without a manifest, and a member that cannot be planned now."""
+        """Record a resource that has no manifest, or a member that cannot be planned now."""
         self.wanted.note_open(name)
         if (update := self.rolling.find(name)) is not None:
             update.note_unsettled(name)
@@ -363,19 +363,19 @@ class ResourcePlanner:
         if child.deleting:
             return decide.plan_going(context, child)
         if child.defect and child.hash == desired.hash:
-            # The object shows only part of its content, so it allows no conclusion. A different definition is still
-            # written.
+            # The object shows only part of its content, so no conclusion is possible. A changed definition is still
+            # applied.
             return blocked_status.unreadable(child)
         if child.omitted and child.hash == desired.hash and (path := self._find_omitted(context, child)):
             return blocked_status.too_large(child, path)
         if context.memory.is_leaving(child):
-            # The object was obsolete a moment ago. A dependent that took it as ready would use values of a deleted
+            # The object was obsolete a moment ago. If it counted as ready, a dependent would use values of a deleted
             # object.
             return step_planning.await_deletion(child)
         return self._decide_existing(context, child, desired)
 
     def _find_next_incarnation(self, context: ResourceContext) -> int:
-        """Return the incarnation of the next object, whose generated name no object of another Stack has."""
+        """Return the incarnation of the next object. No object of another Stack has its generated name."""
         number = replacement.find_next_incarnation(context.children)
         taken = context.memory.taken.get(context.name, ())
         while context.desired.ref_at(number) in taken:
@@ -383,7 +383,7 @@ class ResourcePlanner:
         return number
 
     def _move(self, context: ResourceContext, desired: DesiredObject, child: Child) -> ResourceStatus:
-        """Plan a resource whose object carries the label of another resource that does not want it."""
+        """Plan a resource whose object has the label of another resource, which does not want it."""
         if context.memory.is_leaving(child):
             return step_planning.await_deletion(child)
         context = dataclasses.replace(context, children=(*context.children, child))
@@ -391,7 +391,7 @@ class ResourcePlanner:
         return decide.relabel(context, child, desired)
 
     def _find_detached(self, context: ResourceContext) -> DetachedSet | None:
-        """Return the StatefulSet that the resource had, if its Pods and claims still wait for the next one."""
+        """Return the StatefulSet that the resource had, if its Pods and claims still wait for its successor."""
         detached = self.detached.get(context.name)
         if detached is None or not set_replacement.is_followed_by(detached, context.desired):
             return None
@@ -401,7 +401,8 @@ class ResourcePlanner:
         """Plan a resource by comparing its object with the definition."""
         if (circle := context.memory.circle) and circle[-1].uid == child.uid:
             return blocked_status.circular(child, circle)
-        # A definition that contains values which are repaired later does not describe this object.
+        # While a required object awaits its repair, the definition contains values that will change, so it does not
+        # describe this object.
         finding, seen = (
             (drift.compare(child, desired), None)
             if context.awaits_repair
@@ -438,12 +439,12 @@ class ResourcePlanner:
         )
 
     def _refuse(self, name: str, desired: DesiredObject, child: Child | None) -> ResourceStatus | None:
-        """Return the failed status if the object may not be written, regardless of its origin, otherwise None.
+        """Return the failed status if the object must not be written, regardless of its origin, otherwise None.
 
         child: the existing object, which stays in any case.
         """
         ref = desired.ref
-        # List an object even if it may not be written now.
+        # Claim the object even if it cannot be written now.
         other = self.wanted.claim(ref, name)
         if message := self.reader.boundary.find_denial(ref):
             reason = tenancy.REASON
@@ -457,9 +458,9 @@ class ResourcePlanner:
         return ResourceStatus(state=ResourceState.FAILED, reason=reason, message=message, planned_ref=ref, child=child)
 
 
-# Objects with a Stack's label but without its signature, which a resource may reclaim. Their signature was
-# removed or damaged, or an earlier version of the operator wrote them. Their own metadata is only a claim: it finds
-# the object, but never causes a deletion, a hold or an order.
+# Objects with a Stack's label but without its signature, which a resource may reclaim. Their signature was removed or
+# damaged, or an earlier version of the operator wrote them. Their metadata is untrusted: it is used to find the object,
+# but never causes a deletion, a hold or an order.
 
 CLAIMS_READ = 16
 """Limit of claimed incarnations to look up per resource. A resource has two or three at a time."""
@@ -472,7 +473,7 @@ class Unproven:
         self._found: tuple[Child, ...] = ()
         self._places: dict[ObjectRef, Child] = {}
         self._claims: dict[str, set[int]] = {}
-        """By resource, the incarnations that objects claim."""
+        """By resource: the incarnations that the objects claim."""
 
     def update(self, found: tuple[Child, ...]) -> None:
         """Update from the cache. Costs nothing while the objects are unchanged."""
@@ -499,8 +500,8 @@ class Unproven:
         return None
 
 
-# Restoration of a suspended object whose definition cannot be applied because of a problem. The object runs as
-# before, like any object whose update fails. A mere delay does not restore it.
+# Restoration of a suspended object whose definition cannot be applied because of a problem. The object runs as before,
+# like any object whose update fails. A delay alone does not restore it.
 
 STUCK = frozenset({ResourceState.FAILED, ResourceState.STOPPED})
 
@@ -551,7 +552,7 @@ def hold(context: ResourceContext, status: ResourceStatus, update: RollingUpdate
     """Return the status as it is if the step may start, otherwise without its step."""
     action = enforcement.classify_step(context, status.step).starts if status.step is not None else None
     if action not in CHANGES:
-        # A member that is stopped at a breakpoint after its change is not done.
+        # A member that stops at a breakpoint after its change is not done.
         if status.is_ready and enforcement.enforce(context, status).is_ready:
             update.note_settled(context.name)
         else:
@@ -583,7 +584,7 @@ def find_represented(context: ResourceContext, status: ResourceStatus) -> Child 
 def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Child | None) -> ResourceStatus:
     """Return the status of a member that waits for its batch.
 
-    That its present object has failed is not a failure of the update, which will change or replace it.
+    A failed object is not a failure of the update, because the update will change or replace it.
     """
     has_failed = health_status is not None and health_status.state is ResourceState.FAILED
     message = f"{health_status.message}; it {WAITS}" if health_status is not None and has_failed else WAITS
@@ -599,6 +600,6 @@ def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Ch
 
 
 def find_mounted(claims: Mapping[str, str], manifest: Object) -> set[str]:
-    """Return the resources of those claims that a workload mounts. claims: their names by resource."""
+    """Return the resources of the claims that a workload mounts. claims: their names by resource."""
     mounted = set(workloads.find_claims(manifest))
     return {name for name, claim in claims.items() if claim in mounted}

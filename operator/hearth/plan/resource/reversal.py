@@ -94,12 +94,12 @@ CLAIMS_STAY: Final = Undo(
 
 
 def find_worst(grades: Iterable[UndoGrade]) -> UndoGrade:
-    """Return the worst grade; `REVERSIBLE` for none."""
+    """Return the worst grade, or `REVERSIBLE` if there is none."""
     return max(grades, key=GRADES.index, default=UndoGrade.REVERSIBLE)
 
 
 def grade_creation(kind: str, after: Object, *, kept_by: str = "", is_once: bool = False) -> Undo:
-    """Return how a creation is undone, which a rollback does by a deletion.
+    """Return how a rollback undoes a creation: by a deletion.
 
     kind: `Kind.key`; kept_by: the field that prevents the deletion, "" for none; is_once: `completion: Once`.
     """
@@ -112,7 +112,7 @@ def grade_creation(kind: str, after: Object, *, kept_by: str = "", is_once: bool
 
 
 def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Undo:
-    """Return how a deletion is undone, which a rollback does by a new object."""
+    """Return how a rollback undoes a deletion: by a new object."""
     if kind in DATA_LOSSES:
         return make_one_way("", DATA_LOSSES[kind])
     if kind == VOLUME and object_fields.text(before, "spec", "persistentVolumeReclaimPolicy") != "Retain":
@@ -132,7 +132,7 @@ def grade_deletion(kind: str, before: Object, *, is_once: bool = False) -> Undo:
 
 
 def grade_release(*, is_adopted: bool, adopts: bool) -> Undo:
-    """Return how a release is undone: a rollback finds the object without an owner, and may have to adopt it.
+    """Return how a rollback undoes a release: the object has no owner, so the Stack may have to adopt it.
 
     is_adopted: whether the Stack adopted the object before; adopts: whether a policy lets it adopt this one.
     """
@@ -145,9 +145,9 @@ def grade_release(*, is_adopted: bool, adopts: bool) -> Undo:
 def grade_replacement(
     old: tuple[str, Object], new: tuple[str, Object], replacement: Replacement, *, is_once: bool = False
 ) -> Undo:
-    """Return how a replacement is undone, which a rollback does by another one.
+    """Return how a rollback undoes a replacement: by another replacement.
 
-    old, new: `Kind.key` and the object; of the new one perhaps only its manifest.
+    old, new: `Kind.key` and the object; possibly only the manifest of the new one.
     """
     kind, before = old
     if replacement is Replacement.KEEP_CLAIMS:
@@ -162,7 +162,7 @@ def grade_replacement(
 
 
 def grade_adoption(before: Object, after: Object) -> Undo:
-    """Return how the adoption of an existing object is undone, which a rollback does by its release, as it is then."""
+    """Return how a rollback undoes the adoption of an existing object: it releases the object in its present state."""
     changed = next(
         overwritten_fields.find_changed_fields(overwritten_fields.strip(before), overwritten_fields.strip(after)), ""
     )
@@ -172,12 +172,12 @@ def grade_adoption(before: Object, after: Object) -> Undo:
 
 
 def make_one_way(field: str, reason: str) -> Undo:
-    """Return that nothing undoes a change."""
+    """Return the undo of an irreversible change."""
     return Undo(grade=UndoGrade.ONE_WAY, field=field, reason=reason)
 
 
 def make_run_undo(kind: str, *, field: str = "") -> Undo:
-    """Return that nothing undoes the work of an object that runs to completion."""
+    """Return the undo for an object that runs to completion: its work is irreversible."""
     usual = "spec.template" if kind == run_policy.JOB else "spec" if kind == run_policy.POD else "completion"
     reason = RUN_REASON if kind in (run_policy.JOB, run_policy.POD) else "it runs once, and a rollback does not undo it"
     return make_one_way(field or usual, reason)
@@ -204,7 +204,7 @@ def is_running(kind: str, raw: Object, *, is_once: bool) -> bool:
 
 
 def find_losses(kind: str, before: Object) -> Iterator[str]:
-    """Yield what a new object does not have, by the kind of the old one."""
+    """Yield the properties that a new object of this kind does not have."""
     yield from LOSSES.get(kind, ())
     yield from dict.fromkeys(address.type for address in find_addresses(kind, before))
     group = kind.partition(".")[2]
@@ -240,7 +240,7 @@ def find_node_ports(raw: Object, spec_owners: Owners) -> Iterator[AssignedAddres
 
 
 def find_foreign_keys(raw: Object, part: str) -> Iterator[str]:
-    """Yield the keys of a ConfigMap or Secret that only others own."""
+    """Yield the keys of a ConfigMap or Secret that only other managers own."""
     owners = overwritten_fields.find_owners(raw).at(f"f:{part}")
     for key in object_fields.mapping(raw, part):
         below = owners.at(f"f:{key}")
@@ -262,7 +262,7 @@ def find_grown_template(before: Object, after: Object) -> str:
 
 
 def is_larger(new: Any, old: Any) -> bool:
-    """Return whether one quantity is larger than another; True for a changed one that only the run can know."""
+    """Return whether one quantity is larger than another. True if they differ and one is known only at run time."""
     if old is None or new == old:
         return False
     try:

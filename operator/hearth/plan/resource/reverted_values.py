@@ -72,7 +72,7 @@ def _write(value: Any, *, shows: bool) -> str:
 
 REMOVED = "removed by another field manager"
 UNKNOWN = "owned by another field manager"
-"""Until the object was read."""
+"""Text before the object is read."""
 UNREADABLE = "owned by another field manager, whose name cannot be read"
 
 

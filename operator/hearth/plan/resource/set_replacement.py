@@ -18,7 +18,7 @@ POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimSize:
-    """The size that the claims of one template get."""
+    """Present and desired size of the claims of one template."""
 
     template: str
     present: str
@@ -32,7 +32,7 @@ class ClaimSize:
 
 
 def find_sizes(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[ClaimSize]:
-    """Return the templates of claims that both have, with another size in the manifest than in the live StatefulSet."""
+    """Return the claim templates whose size differs between the live StatefulSet and the manifest."""
     present, wanted = (_list_sizes(each) for each in (live, manifest))
     return [
         ClaimSize(template=name, present=present[name], wanted=size)
@@ -98,7 +98,7 @@ def find_next(detached: DetachedSet, children: Iterable[Child]) -> Child | None:
 
 
 def is_left_pod(pod: Mapping[str, Any], name: str) -> bool:
-    """Return whether a Pod with that name is one that a deleted StatefulSet left behind, and that has no controller."""
+    """Return whether a Pod has that name, has no controller, and was left behind by a deleted StatefulSet."""
     metadata = pod["metadata"]
     is_of_set = (metadata.get("labels") or {}).get(POD_NAME_LABEL) == name
     return is_of_set and not any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())

@@ -82,7 +82,7 @@ def plan_apply(
 
 
 STRING_DATA = b'"f:stringData"'
-"""In the ownership of a Secret that was applied with `stringData`, as it no longer is."""
+"""Present in the ownership of a Secret that was applied with `stringData`, which Hearth no longer does."""
 
 
 def find_former(context: ResourceContext, child: Child) -> FieldOwnership | None:
@@ -92,7 +92,7 @@ def find_former(context: ResourceContext, child: Child) -> FieldOwnership | None
 
 
 def has_claims(child: Child) -> bool:
-    """Whether an apply on its own may fail to remove fields that leave the definition."""
+    """Return whether an apply alone may fail to remove fields that leave the definition."""
     has_texts = child.kind.name == "Secret" and child.ownership is not None and STRING_DATA in child.ownership.fields
     return child.is_shared or has_texts
 
@@ -104,7 +104,7 @@ def plan_delete(context: ResourceContext, child: Child, message: str) -> Resourc
 
 
 def plan_detach(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
-    """Plan the deletion of a StatefulSet without its Pods and claims, before the next one of its name is made."""
+    """Plan the deletion of a StatefulSet without its Pods and claims, before the next one with its name is created."""
     desired = context.desired.at(child.incarnation, child=child)
     step = Detach(
         child=child,
@@ -171,7 +171,7 @@ def plan_removal(child: Child, blueprint: Blueprint, find_contents: FindContents
 
 
 def find_recorded(child: Child) -> str:
-    """Return the object that makes this one stay, from its annotation, or "" if it stays for its own sake."""
+    """Return the object that keeps this one, from its annotation, or "" if it is retained for its own sake."""
     annotations = child.fields["metadata"].get("annotations") or {}
     is_own = annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN
     return "" if is_own else str(annotations.get(names.ANNOTATION_KEEPS, ""))[: limits.NAME_LENGTH]

@@ -38,9 +38,9 @@ class SuspendRecord:
     """Previous values of the fields that suspend an object."""
 
     ours: Mapping[Path, Any] = field(default_factory=dict)
-    """Fields that the object's definition owned and therefore restores, with their values."""
+    """Fields that the object's definition owned, with their values. The definition restores them."""
     theirs: Mapping[Path, Any] = field(default_factory=dict)
-    """The other fields. None for absent ones."""
+    """The other fields with their values; None for absent fields."""
     is_resumed: bool = False
     """Whether the fields have their previous values again although the definition has not restored them."""
 
@@ -55,7 +55,7 @@ class SuspendRecords:
     hashes: HashFunction
     rules: HealthRules
     _known: dict[str, tuple[tuple[object, ...], SuspendRecord | None]] = field(default_factory=dict)
-    """By UID, the parsed annotation and the inputs of parsing. Every planning reads it several times."""
+    """By UID: the parsed annotation and the inputs of parsing. Every planning reads it several times."""
 
     def is_suspended(self, child: Child) -> bool:
         """Return whether the object was suspended and its definition has not resumed it since."""
@@ -148,7 +148,7 @@ def read_recorded(encoded: Any, rule: SuspendRule | None) -> dict[Path, Any] | N
     for written, value in (encoded or {}).items():
         path = suspend_rules.parse_path(written)
         if path is None or path not in values:
-            # The rule has changed since. A field that only the old rule set must not be written.
+            # The rule has changed since. Do not write a field that only the old rule set.
             continue
         if not is_like(value, values[path]):
             return None
@@ -212,7 +212,7 @@ def read_fields(child: Child, paths: Iterable[Path]) -> dict[Path, Any]:
 
 
 def remember(manifest: Object, record: str) -> Object:
-    """Return the apply with the suspend record added to the object's annotations."""
+    """Return the manifest with the suspend record in its annotations."""
     metadata = {**manifest["metadata"], "annotations": {names.ANNOTATION_SUSPENDED: record}}
     for key, value in (manifest["metadata"].get("annotations") or {}).items():
         metadata["annotations"][key] = value

@@ -17,15 +17,15 @@ from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.plan.state import run_policy
 
 MUTABLE_CLAIM_FIELDS: Final = frozenset({"volumeAttributesClassName"})
-"""Fields in the spec of a claim that change both ways. All others change once."""
+"""Fields in the spec of a claim that can change in both directions. All others can change only once."""
 REPLICATED: Final = frozenset({"Deployment.apps", "ReplicaSet.apps", data_kinds.STATEFUL_SET})
-"""Kinds whose number of replicas stays when it leaves the definition."""
+"""Kinds whose number of replicas stays when the definition no longer sets it."""
 DEPTH: Final = 32
-"""Levels of a schema that are compared."""
+"""Maximum levels of a schema to compare."""
 
 
 def grade_update(kind: str, before: Object, after: Object, *, is_once: bool = False) -> Undo:
-    """Return how a change in place is undone."""
+    """Return how a rollback undoes a change in place."""
     if reversal.is_running(kind, after, is_once=is_once) and not reversal.is_running(kind, before, is_once=is_once):
         return reversal.make_run_undo(kind, field="spec.suspend" if kind == run_policy.JOB else "")
     if is_once and kind not in (run_policy.JOB, run_policy.POD) and before.get("spec") != after.get("spec"):
@@ -50,7 +50,7 @@ def find_nothing(before: Object, after: Object) -> Undo | None:  # noqa: ARG001 
 
 
 def grade_claim(before: Object, after: Object) -> Undo | None:
-    """Return how the change of a claim is undone; None if it is like any other."""
+    """Return how a rollback undoes the change of a claim; None if it is like any other change."""
     old, new = (object_fields.mapping(raw, "spec") for raw in (before, after))
     for field in overwritten_fields.find_changed_fields(old, new, path="spec"):
         if field.removeprefix("spec.") not in MUTABLE_CLAIM_FIELDS:
@@ -62,7 +62,7 @@ def grade_claim(before: Object, after: Object) -> Undo | None:
 
 
 def grade_stateful_set(before: Object, after: Object) -> Undo | None:
-    """Return what another number of replicas does with the claims of a StatefulSet."""
+    """Return how another number of replicas affects the claims of a StatefulSet."""
     old, new = (object_fields.number(raw, "spec", "replicas") for raw in (before, after))
     if not data_kinds.has_claims(after) or old is None or new is None or old == new:
         return None
@@ -146,7 +146,7 @@ SPECIFIC: Final = {
 def find_dropped_properties(
     old: Mapping[str, Any], new: Mapping[str, Any], *, path: str = "", depth: int = DEPTH
 ) -> Iterator[str]:
-    """Yield the paths of properties that a schema has no more, so that the API server drops them."""
+    """Yield the paths of properties that the new schema no longer has, so that the API server drops them."""
     if not depth or new.get("x-kubernetes-preserve-unknown-fields") is True:
         return
     before, after = (object_fields.mapping(schema, "properties") for schema in (old, new))

@@ -96,7 +96,7 @@ class MaybeImmutable:
     fields: tuple[str, ...]
     """The rejected fields, as the API server writes them."""
     is_proven: bool = True
-    """Whether a new object of the definition would be accepted. Otherwise nothing could show that."""
+    """Whether it is proven that a new object of the definition would be accepted."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +138,9 @@ ErrorClass: TypeAlias = (
 
 
 class DryRunVerdict(enum.Enum):
-    """What the dry-run create of a manifest proves about the definition. A closed set.
+    """The conclusion about a definition from the dry-run create of its manifest. A closed set.
 
-    Only the operator asks, so a verdict has no text that a message could show.
+    Only the operator requests this dry run, so no message shows its answer.
     """
 
     VALID = "valid"
@@ -150,7 +150,7 @@ class DryRunVerdict(enum.Enum):
     UNKNOWN = "unknown"
     """The answer concerns the attempt: a port that the object itself holds, a full quota, a policy."""
     UNANSWERED = "unanswered"
-    """Nothing answered the question. Ask again."""
+    """The dry run gave no answer. Repeat it."""
 
 
 FIELD_CONFLICT = "FieldManagerConflict"
@@ -168,7 +168,7 @@ STATE_FIELDS = frozenset(
 STORED_LIMIT = 1_400_000
 """Bytes of a manifest from which a 500 without a reason means "too large for etcd".
 
-etcd takes 1.5 MiB, and the stored object is larger than the manifest. At worst, this misclassifies a 500 of another
+etcd accepts 1.5 MiB, and the stored object is larger than the manifest. At worst, this misclassifies a 500 of another
 cause, whose message is still the API server's own.
 """
 
@@ -200,10 +200,10 @@ def classify(
 
 
 def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) -> DryRunVerdict:
-    """Judge a definition by its refused dry-run create.
+    """Judge a definition by its rejected dry-run create.
 
-    refused: the answer to the change itself. Where it names fields, only the same fields count: a new object can be
-    refused for reasons that do not apply to an existing one.
+    refused: the answer to the change itself. If it names fields, only the same fields count, because a new object can
+    be rejected for reasons that do not apply to an existing one.
     """
     match answer, refused:
         case MaybeImmutable(), MaybeImmutable():
@@ -217,7 +217,7 @@ def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) 
 
 
 def judge_repetition(answer: ErrorClass) -> DryRunVerdict:
-    """Judge the definition of a new object, accepted as one, by the refused dry run of the apply itself."""
+    """Judge a definition that is valid for a new object by the rejected dry run of the apply itself."""
     return (
         DryRunVerdict.INVALID
         if isinstance(answer, NeedsDryRun | MaybeImmutable | InvalidManifest)
@@ -251,7 +251,7 @@ def after_access_review(needed_review: NeedsAccessReview, *, kind: Kind, is_allo
         return Denied(message=message)
     if kind.group != RBAC_GROUP:
         return Unavailable(message=message)
-    # An exceeded quota is refused in the same way, but the message mentions the quota.
+    # An exceeded quota is rejected in the same way, but the message mentions the quota.
     return BeyondRights(message=f"{message}{WAYS_TO_GRANT}" if ESCALATES in message else message)
 
 
@@ -379,7 +379,7 @@ WAYS_TO_GRANT = (
     "create the object"
 )
 USER_GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
-"""The groups of a user in the refusal of an RBAC object. They are longer than the reason that follows them."""
+"""The groups of a user in the rejection of an RBAC object. They are longer than the reason that follows them."""
 GUARDED_KIND = "Secret"
 TOO_MANY = 429
 QUOTED = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*(?:"|\Z)', re.DOTALL)
@@ -430,7 +430,7 @@ def describe_cause(cause: Mapping[str, Any]) -> str:
 
 
 def join_causes(texts: Sequence[str]) -> str:
-    """Join as many of the texts as fit, each once, and add the number of the rest."""
+    """Join as many of the texts as fit, each once, and add the number of the remaining texts."""
     unique = list(dict.fromkeys(shorten(text, length=LONGEST_CAUSE) for text in texts))
     if len(unique) == 1:
         return shorten(texts[0], length=LONGEST_CAUSE * 2)

@@ -65,7 +65,7 @@ class RemovalAttempt:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DetachAttempt:
-    """Deletion of a StatefulSet that leaves its Pods and claims for a definition."""
+    """Deletion of a StatefulSet that keeps its Pods and claims for another definition."""
 
     hash: str
     """Keyed hash of the definition."""
@@ -242,7 +242,7 @@ comes from a controller."""
 EXPIRY_FACTOR = 2.0
 """The record expires after this multiple of the maximum delay without drift.
 
-Longer than any delay, so that delayed repairs never look like the end of the conflict.
+This is longer than any delay, so delayed repairs never look like the end of the conflict.
 """
 
 

@@ -8,7 +8,7 @@ OF_TENANT: Final = frozenset(
     {"NotOwned", "Forbidden", "NamespaceNotAllowed", "ServiceAccountRequired", "SourceNotFound", "SourceForbidden"}
     | {"RevisionNotFound", "NamespaceTerminating", "Restricted"}
 )
-"""Causes on the side of a Stack's user: objects with the same name, rights, the namespace, Secrets, the user's own rules.
-"""
+"""Causes on the side of a Stack's user: objects with the same name, permissions, the namespace, Secrets, the user's own
+rules."""
 OUTAGES: Final = frozenset({"Unavailable", "Unreachable", "RevisionStoreFailed"})
-"""Causes on the side of the API server: a webhook or a component is away, it is overloaded, or a quota is full."""
+"""Causes on the side of the API server: a webhook or component is unavailable, it is overloaded, or a quota is full."""

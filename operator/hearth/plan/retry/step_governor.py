@@ -17,25 +17,26 @@ from hearth.model import value_class
 from hearth.plan.retry.backoff import BackoffPolicy
 
 FREE = 4.0
-"""Level from which there are delays. A creation, an update that follows, a repair and one more need no delay."""
+"""Repetition level from which steps are delayed. A creation, an update after it, a repair and one more write need no
+delay."""
 REWORK = 2.0
-"""Level of a first write after the target was completed: something changed without a user."""
+"""Level of the first write after the target was completed, because no user caused it."""
 FOLLOWED = 0.25
-"""The weight of a write whose definition differs because values that it reads changed. Sixteen are free, and a change
-that continues for an hour is followed with a delay of some minutes.
-"""
+"""Weight of a write whose definition differs only because the values that it reads changed. Sixteen of these writes are
+free. If the values change for an hour, the delay grows to some minutes."""
 FOLLOWED_FREELY = 60.0
-"""Seconds between changes of values that are slow enough to be followed without any delay."""
+"""If values change only once in this many seconds, every change is applied without delay."""
 OTHER_VALUES = 8
-"""Steps with different content after which changing values count as the cause."""
+"""Number of steps with different content after which changing values count as the cause."""
 UNSTEADY = 4.0
 """Levels above `FREE` from which changing values count as a problem. A long rolling update changes many values."""
 EXPIRY_FACTOR = 2.0
-"""Multiple of the maximum delay without a write after which a record expires, so longer than any delay."""
+"""A record expires after this multiple of the maximum delay without a write, so later than any delay."""
 LASTING = 30.0
-"""Maximum seconds that an object that vanished repeatedly must exist to count as ready."""
+"""Maximum seconds that a repeatedly vanished object must exist before it counts as ready."""
 VANISHED = 3
-"""Creations of one definition from which its object counts as vanishing: one or two may come from a person."""
+"""Creations of one definition from which its object counts as vanishing. A person may delete an object once or
+twice."""
 PRUNED_EVERY = 60.0
 """Seconds."""
 
@@ -75,10 +76,10 @@ class StepRecord:
     """In-memory record of the steps of one type for one resource."""
 
     level: float
-    """How often it was repeated, see `after_step`."""
+    """Repetition level, see `after_step`."""
     content: str
     edition: int
-    """The user's definition at the last step."""
+    """The edition of the user's definition at the last step."""
     taken_at: float
     """Monotonic seconds of the last step."""
     due: float
@@ -88,9 +89,9 @@ class StepRecord:
     since: float
     """Monotonic seconds of the first step."""
     done: int = 0
-    """Steps that succeeded, without the first of a definition that the user changed."""
+    """Number of successful steps, without the first step after the user changed the definition."""
     creations: int = 0
-    """Those among them, of this content, that created the object."""
+    """Number of these steps that created the object with this content."""
     limit: int = 5
     """Delayed repetitions after which the resource counts as failed."""
     follows: int = 0
@@ -100,7 +101,7 @@ class StepRecord:
 
     @property
     def is_unsteady(self) -> bool:
-        """Return whether other values made most of the steps necessary."""
+        """Return whether changed values made most of the steps necessary."""
         return self.follows >= OTHER_VALUES
 
     @property
@@ -110,17 +111,17 @@ class StepRecord:
 
     @property
     def is_exhausted(self) -> bool:
-        """Return whether the resource counts as failed. Values that change are no failure of it."""
+        """Return whether the resource counts as failed. Changing values are not a failure."""
         return not self.is_unsteady and self.done >= FREE + self.limit
 
     @property
     def is_vanishing(self) -> bool:
-        """Return whether its object does not last."""
+        """Return whether its object keeps disappearing."""
         return self.is_problem and self.creations >= VANISHED
 
     @property
     def lasts_from(self) -> float:
-        """Monotonic seconds from which its object, if it is still there, counts as one that lasts."""
+        """Monotonic seconds from which its object, if it still exists, counts as lasting."""
         return self.taken_at + min(self.due - self.taken_at, LASTING)
 
 
@@ -156,7 +157,7 @@ def after_step(
 
 
 def _raise(before: StepRecord, *, share: float, now: float) -> float:
-    """Return the level after one more step under the same definition of the user. share: of a repetition; 0: none."""
+    """Return the level after one more step under the same user definition. share: weight of a repetition; 0: none."""
     if share:
         return before.level + share
     is_slow = now - before.taken_at >= FOLLOWED_FREELY
@@ -206,7 +207,7 @@ class StepGovernor:
             self.records[work.resource, work.type] = replace(record, done=record.done + 1, creations=creations)
 
     def note_own_removal(self, resource: str) -> None:
-        """Record that the operator itself deleted the object, so that the world undid nothing. Its delays stay."""
+        """Record that the operator deleted the object, so that nothing else undid its steps. The delays stay."""
         record = self.records.get((resource, WorkType.APPLY))
         if record is not None:
             self.records[resource, WorkType.APPLY] = replace(record, done=0, creations=0)
@@ -223,13 +224,13 @@ class StepGovernor:
             self.records[resource, WorkType.APPLY] = replace(record, evidence=evidence)
 
     def allow(self, resource: str | None = None, *, now: float) -> None:
-        """Let each step start once without its delay, at the request of a user. resource: None for all of them."""
+        """Let each step start once without delay, at the request of a user. resource: None for all resources."""
         for key, record in self.records.items():
             if resource in (None, key[0]):
                 self.records[key] = replace(record, due=min(record.due, now))
 
     def has_repetitions(self, now: float) -> bool:
-        """Return whether anything was written again lately. Losing that would shorten a delay."""
+        """Return whether any step was repeated recently. Losing that record would shorten a delay."""
         return any(each.level >= REWORK and each.expires_at > now for each in self.records.values())
 
     def on_edit(self, wanted: Container[str] | None = None) -> None:
@@ -240,7 +241,7 @@ class StepGovernor:
             self._keep(key for key in self.records if key[0] in wanted)
 
     def settle(self) -> None:
-        """Note that the target is completed, and forget writes that happened once for it."""
+        """Note that the target is completed, and forget steps that it needed only once."""
         if not self.is_settled:
             self.is_settled = True
             if self.records:
@@ -253,5 +254,5 @@ class StepGovernor:
             self._keep(key for key, record in self.records.items() if record.expires_at > now)
 
     def _keep(self, keys: Iterator[tuple[str, WorkType]]) -> None:
-        # An emptied map would keep the memory of its entries.
+        # Build another map, because an emptied one would keep the memory of its entries.
         self.records = {key: self.records[key] for key in keys}

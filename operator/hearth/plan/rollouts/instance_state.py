@@ -17,7 +17,7 @@ from hearth.plan.status import conditions
 from hearth.plan.target.target import TargetCause
 
 UNHEALTHY_BEFORE = "unhealthy-before"
-"""The wave of the instances that are not well before they are moved, after all others."""
+"""The last wave: instances that were unhealthy before they were moved."""
 COMPLETE = frozenset({Phase.CREATE_COMPLETE, Phase.UPDATE_COMPLETE, Phase.RESUME_COMPLETE, Phase.CHECK_COMPLETE})
 FAILED = frozenset({Phase.CREATE_FAILED, Phase.UPDATE_FAILED, Phase.RESUME_FAILED})
 SELF_ROLLBACK = frozenset({Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED})
@@ -30,12 +30,12 @@ class Health(enum.Enum):
     WORKING = "Working"
     """In progress."""
     RETRYING = "Retrying"
-    """It fails for a cause that neither the definition nor its user caused, for example a webhook that is away."""
+    """It fails for a cause that neither the definition nor its user controls, for example an unavailable webhook."""
     FAILED = "Failed"
     ROLLED_BACK = "RolledBack"
-    """It failed, and went back on its own: it runs, but not with its revision."""
+    """It failed and rolled back automatically: it runs, but not at its assigned revision."""
     BLOCKED = "Blocked"
-    """It fails for a cause on the side of its user, for example an object with the same name."""
+    """It fails for a cause that its user can fix, for example an object with the same name."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class InstanceState:
     namespace: str
     name: str
     revision: int
-    """The revision that is assigned to it, which it might not have reached yet."""
+    """The revision that is assigned to the instance, although its objects may not have it yet."""
     observed: int = 0
     """The revision that its status describes; 0 for none."""
     active: int = 0
@@ -56,20 +56,20 @@ class InstanceState:
     """When it began to be in progress, in seconds since the epoch, or None if it is not."""
     pin: int | None = None
     pin_mistake: str = ""
-    """Why it does not get the revision of its pin, or "" if it does."""
+    """Why it does not get the revision that it is pinned to, or "" if it does."""
     hold: str = ""
-    """The user's decision that keeps it unchanged although the definition changes; "" without one."""
+    """The user's decision that keeps the instance unchanged, or "" if there is none."""
     unfit: str = ""
     """Why its spec does not fit the newest revision, or "" if it does."""
     labels: Mapping[str, str] = field(default_factory=dict)
     promoted: int = 0
     """The revision that its user promoted it to; 0 for none."""
     message: str = ""
-    """Why it is not well."""
+    """Why it is unhealthy."""
 
     @property
     def is_well(self) -> bool:
-        """Return whether it runs: at its own revision, or at the one that it went back to on its own."""
+        """Return whether the instance runs, at its assigned revision or after an automatic rollback."""
         return self.health in (Health.WELL, Health.ROLLED_BACK)
 
     @property
@@ -78,9 +78,9 @@ class InstanceState:
         return self.active in (0, self.revision) or self.observed != self.revision
 
     def may_move(self, number: int) -> bool:
-        """Whether a later status about that revision is certain to describe this move and not an earlier one.
+        """Return whether a later status about that revision must describe this move, not an earlier one.
 
-        A status has a revision, but not the time when the instance got it. An instance therefore moves back to a
+        A status names a revision, but not the time when the instance got it. An instance therefore moves back to a
         revision only after a status about its current revision.
         """
         return self.observed == self.revision or number > max(self.revision, self.observed)
@@ -90,8 +90,9 @@ class InstanceState:
 
 
 def find_observed(status: Mapping[str, Any]) -> int:
-    """Return the revision that a status describes; 0 for none. Statuses of earlier versions only name the revision of
-    the objects.
+    """Return the revision that a status describes; 0 for none.
+
+    Statuses from earlier versions contain only the revision of the objects.
     """
     observed = object_fields.number(status, "observedDefinitionRevision")
     return (observed if observed is not None else object_fields.number(status, "definitionRevision")) or 0
@@ -133,7 +134,7 @@ def find_causes(status: Mapping[str, Any]) -> frozenset[str]:
 
 
 def find_message(status: Mapping[str, Any]) -> str:
-    """Explain the state of an instance: the reason of its own rollback, otherwise the message of its condition `Ready`."""
+    """Explain the state of an instance: the reason of its rollback, otherwise the message of its condition `Ready`."""
     target = status.get("target")
     if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC and target.get("message"):
         return str(target["message"])
@@ -141,7 +142,7 @@ def find_message(status: Mapping[str, Any]) -> str:
 
 
 def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    """Return why an instance stays unchanged by a decision of its user, or "" if it does not.
+    """Return which decision of its user keeps an instance unchanged, or "" if none does.
 
     settings: its options, in the form of a Stack's spec.
     """
@@ -159,5 +160,5 @@ def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> s
 
 
 def read_since(status: Mapping[str, Any]) -> str:
-    """Return the time since when an instance is in progress, from its status, or "" if it is not in progress."""
+    """Return since when an instance has been in progress, from its status, or "" if it is not in progress."""
     return conditions.summarize(status)[1]

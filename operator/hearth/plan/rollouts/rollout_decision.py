@@ -20,8 +20,7 @@ from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE, Health, Instan
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
 
 PATIENCE = 300.0
-"""Seconds after which instances of one namespace that are still in progress no longer delay those in other namespaces.
-"""
+"""Seconds after which unfinished instances of one namespace no longer delay instances in other namespaces."""
 FAILED = frozenset({Health.FAILED, Health.ROLLED_BACK})
 BUSY = frozenset({Health.WORKING, Health.RETRYING})
 
@@ -32,7 +31,7 @@ class RolloutPhase(enum.StrEnum):
     PROGRESSING = "Progressing"
     PAUSED = "Paused"
     STOPPED = "Stopped"
-    """More instances failed than may."""
+    """More instances failed than the policy allows."""
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
     COMPLETE = "Complete"
@@ -48,9 +47,9 @@ class RolloutRecord:
     phase: RolloutPhase = RolloutPhase.PROGRESSING
     wave: int = 0
     ready_since: float | None = None
-    """When all instances of the wave were ready, in seconds since the epoch; None while one is not."""
+    """When all instances of the wave became ready, in seconds since the epoch; None while any instance is not ready."""
     restart: str = ""
-    """The token of the last request to begin again."""
+    """The token of the last restart request."""
     forced: int = 0
     """The revision whose rollout continues even if instances fail; 0 for none."""
 
@@ -61,11 +60,11 @@ class RolloutRequests:
 
     is_paused: bool = False
     undo: int = 0
-    """The revision that is taken back; 0 for none."""
+    """The revision to roll back; 0 for none."""
     restart: str = ""
     """A token: restarts a rollout that was stopped or rolled back."""
     promote: str = ""
-    """`REVISION/WAVE`: the pause after that wave is over."""
+    """`REVISION/WAVE`: ends the pause after that wave."""
     force: int = 0
     """The revision whose rollout continues even if instances fail; 0 for none."""
 
@@ -101,7 +100,7 @@ class RolloutDecision:
     held: tuple[HeldInstance, ...] = ()
     """Instances that keep their revision, or that cannot be moved."""
     due: float = math.inf
-    """Seconds until the decision changes without any other event."""
+    """Seconds until the decision changes even without an event."""
     is_window_closed: bool = False
     is_manual: bool = False
     """Whether only users move instances."""
@@ -116,7 +115,7 @@ class RolloutDecision:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether nothing changes until an instance or the definition does."""
+        """Return whether nothing changes until an instance or the definition changes."""
         ends = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK, RolloutPhase.STOPPED, RolloutPhase.PAUSED)
         return self.waits_for_users or (not self.moves and self.record.phase in ends)
 
@@ -130,7 +129,7 @@ class Waves:
     names: list[str]
 
     def all(self) -> Iterable[InstanceState]:
-        """Return all of them."""
+        """Return the instances of all waves."""
         return (each for wave in self.members for each in wave)
 
     def count_failures(self) -> int:
@@ -155,8 +154,8 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
 ) -> RolloutDecision:
     """Decide for all instances.
 
-    newest: the revision that they get; before: the record in the status; minimum: the oldest revision that an instance
-    may keep; now: seconds since the epoch.
+    newest: the newest revision; before: the record in the status; minimum: the oldest revision that an instance may
+    keep; now: seconds since the epoch.
     """
     found = [
         limit_progress(each, policy, now=now)
@@ -194,7 +193,7 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
 
 
 def limit_progress(instance: InstanceState, policy: RolloutPolicy, *, now: float) -> InstanceState:
-    """Return an instance that was in progress for too long as one that failed."""
+    """Return the instance, as failed if it was in progress for too long."""
     if instance.health not in BUSY or instance.since is None or now - instance.since < policy.deadline:
         return instance
     health = Health.FAILED if instance.health is Health.WORKING else Health.BLOCKED
@@ -228,7 +227,7 @@ def has_begun(instance: InstanceState, newest: int) -> bool:
 
 
 def is_blocked(instance: InstanceState, newest: int) -> bool:
-    """Whether a cause on the side of its user keeps an instance from the newest revision."""
+    """Return whether a cause that its user can fix keeps an instance from the newest revision."""
     return instance.revision == newest and instance.health is Health.BLOCKED
 
 
@@ -274,7 +273,7 @@ def advance(
     minimum: int,
     now: float,
 ) -> RolloutDecision:
-    """Add the rollout's present activity."""
+    """Decide the current moves and the phase of the rollout."""
     decision = dataclasses.replace(decision, is_manual=policy.strategy == rollout_policy.MANUAL)
     record = decision.record
     is_counted = record.wave < len(waves.members) - 1
@@ -351,8 +350,8 @@ def choose_moves(
         return dict.fromkeys((each.uid for each in pending), newest)
     limit = rolling_batches.find_batch_size(policy.max_unavailable, members=len(wave))
     busy = [each for each in wave if has_begun(each, newest)]
-    # A namespace that has had most of the wave for a long time, or whose instances cannot be written, must not delay
-    # others.
+    # Instances of one namespace that have been in progress for a long time, or that cannot be written, must not delay
+    # other namespaces.
     slow = Counter(
         each.namespace
         for each in busy

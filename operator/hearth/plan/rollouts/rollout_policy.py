@@ -64,7 +64,7 @@ class RolloutPolicy:
     waves: tuple[Wave, ...] = ()
     """In order, without the last one, which has all others."""
     max_unavailable: int | str = DEFAULT_UNAVAILABLE
-    """Of a wave: how many of its instances may be in progress, or not ready, at the same time."""
+    """Maximum number of instances of a wave that may be in progress, or not ready, at the same time."""
     pause: float = 0.0
     """Seconds that every instance of a wave must stay ready before the next wave begins."""
     max_failed: int = 0
@@ -72,7 +72,7 @@ class RolloutPolicy:
     deadline: float = DEFAULT_DEADLINE
     """Seconds that an instance may be in progress before it counts as failed."""
     goes_back: bool = False
-    """Whether all that were moved go back where too many fail."""
+    """Whether all moved instances are rolled back if too many fail."""
     window: Window | None = None
 
 
@@ -122,7 +122,7 @@ def _parse_minute(text: str) -> int:
 
 
 def find_mistakes(stated: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Find mistakes that the schema cannot express. stated: as the API server validated it."""
+    """Find errors that the schema cannot express. stated: as the API server validated it."""
     seen: set[str] = set()
     for at, wave in enumerate(stated.get("waves") or ()):
         path = f"spec.rollout.waves[{at}]"

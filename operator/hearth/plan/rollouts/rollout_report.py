@@ -21,7 +21,7 @@ LISTED: Final = 20
 NAMED: Final = 3
 """Instances that a message names."""
 TEXT_LENGTH: Final = 253
-"""Characters of an annotation that are read."""
+"""Maximum characters of an annotation to read."""
 
 
 class DefinitionReason(enum.StrEnum):
@@ -138,8 +138,8 @@ def read_number(text: Any) -> int:
 def explain(decision: RolloutDecision, *, is_public: bool = False) -> tuple[DefinitionReason, str]:
     """Return the reason and the message of `Ready`.
 
-    is_public: whether the message is for an Event, which users of other namespaces may read: it names no instance, and
-    quotes nothing of them.
+    is_public: whether the message is for an Event, which users of other namespaces may read. It then neither names nor
+    quotes instances.
     """
     record = decision.record
     revision, where = record.revision, ""
@@ -187,10 +187,10 @@ def explain_progress(decision: RolloutDecision, *, far: str, held: str) -> tuple
 
 
 def find_events(decision: RolloutDecision, before: Any) -> Iterator[tuple[str, str, str]]:
-    """Find the Events other than the Event of a new reason: type, reason and message of each. before: the previous
-    `status.rollout`.
+    """Find the Events other than the Event of a new reason: type, reason and message of each.
 
-    They name no instance, since users of any namespace read Events of a StackDefinition.
+    before: the previous `status.rollout`. The Events name no instance, because users of any namespace can read Events
+    of a StackDefinition.
     """
     record = decision.record
     if record.forced and object_fields.number(before, "forced") != record.forced:
