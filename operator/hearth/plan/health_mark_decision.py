@@ -37,7 +37,7 @@ class ParsedHealthMark:
     """Empty if the mark gives none."""
     status: Mapping[str, Any]
     is_restored: bool = False
-    """Whether it was resolved before it was restored from a backup, which dropped its status."""
+    """Whether it was resolved before it was restored from a backup. The restore dropped its status."""
 
     @property
     def reason_text(self) -> str:
@@ -157,7 +157,7 @@ def decide(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) 
 
 
 def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
-    """Bind the mark to its target or to the current object of its resource, unless that is newer than the mark."""
+    """Bind the mark to its target or the current object of its resource, unless that is newer than the mark."""
     child = marked.subject
     if child is None:
         absent = MarkProblem(reason="ObjectNotFound", message=f"{describe(marked)} has no object yet")

@@ -221,7 +221,7 @@ def decide_deletion(
 ) -> SnapshotDecision:
     """Decide on a snapshot that is being deleted: its VolumeSnapshots first, then the finalizer.
 
-    is_namespace_terminating: whether its whole namespace is being deleted, so that nothing may block it.
+    is_namespace_terminating: whether its whole namespace is being deleted, so that the snapshot must not block it.
     """
     if not snapshot.has_finalizer:
         return NOTHING

@@ -43,25 +43,25 @@ class ObsoleteChildren:
     children: dict[str, Child] = field(default_factory=dict)
     """By UID."""
     deletable: dict[str, None] = field(default_factory=dict)
-    """UIDs of those that no other obsolete child requires."""
+    """UIDs of the children that no other obsolete child requires."""
     changed: dict[str, None] = field(default_factory=dict)
     """UIDs that were added, changed, removed or made deletable since the planner last emptied this map."""
     is_expected: bool = False
-    """Whether a write in flight may create another one."""
+    """Whether a write in flight may create another obsolete child."""
     _dependents: dict[str, dict[str, set[str]]] = field(default_factory=dict)
-    """By resource and incarnation key the UIDs of the obsolete children that require it."""
+    """By resource and incarnation key: the UIDs of the obsolete children that require it."""
     _places: dict[str, set[str]] = field(default_factory=dict)
-    """By incarnation key the UIDs of the obsolete children."""
+    """By incarnation key: the UIDs of the obsolete children."""
     _refs: dict[ObjectRef, str] = field(default_factory=dict)
     """The UIDs by reference."""
     _resources: dict[str, set[str]] = field(default_factory=dict)
-    """By resource, and by collection as a whole, the UIDs of its obsolete children."""
+    """By resource, and by collection as a whole: the UIDs of its obsolete children."""
     _heads: dict[str, None] | None = None
     """See `_find_heads`, or None if unknown."""
 
     @property
     def has_any(self) -> bool:
-        """Return whether there is one, or may be soon."""
+        """Return whether there is an obsolete child, or may be one soon."""
         return bool(self.children) or self.is_expected
 
     def replace(self, old: Iterable[Child], new: Iterable[Child]) -> None:
@@ -78,7 +78,7 @@ class ObsoleteChildren:
         """Whether the other obsolete children allow the deletion of the child.
 
         Children in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
-        If only such children and their requirements are left, each cycle that no other child requires may be deleted.
+        If only these children and their requirements are left, each cycle that no other child requires may be deleted.
         """
         return uid in (self.deletable or self._find_heads())
 
@@ -154,7 +154,7 @@ class ObsoleteChildren:
                 self.deletable.pop(uid, None)
 
     def _forget_heads(self) -> None:
-        """Plan the children in cycles again, which may wait for others from now on."""
+        """Plan the children in cycles again, because they may now have to wait for others."""
         if self._heads is not None:
             self.changed.update(self._heads)
             self._heads = None
@@ -205,18 +205,19 @@ class CleanupPolicy:
     protected_names: tuple[Set[str], ...] | None = None
     """The resources of each protected revision; None: any resource may belong to one of them.
 
-    Not united: the sets belong to the blueprints, and each target would need a new union of thousands of names.
+    The sets are not merged, because they belong to the blueprints, and each target would need a new set of thousands of
+    names.
     """
     is_waived: bool = False
     """Whether the user waived the protection."""
     preserves_data: bool = False
-    """Whether objects of `DATA_KINDS` stay, and retained ones, because no user requested the current action."""
+    """Whether objects of `DATA_KINDS` and retained objects stay, because no user requested the current action."""
 
     def preserves(self, child: Child, *, is_retained: bool) -> bool:
         """Return whether cleanup preserves that obsolete object.
 
-        is_retained: whether it outlives its resource, which the target lacks. If it was released, the corrected definition
-        would find an object that is not its own.
+        is_retained: whether it outlives its resource, which the target lacks. If it were released, the corrected
+        definition would find an object that does not belong to the Stack.
         """
         return self.preserves_data and (is_retained or holds_data(child))
 
@@ -224,7 +225,7 @@ class CleanupPolicy:
         """Whether a completed revision may need that object, so that it stays until the target completes.
 
         present: all existing objects of its resource. When a revision completed, each resource had one object, and all
-        later objects have a higher number. Only objects with data may have been preserved next to it, with any number.
+        later objects have a higher number. In addition, objects with data may have been preserved, with any number.
         """
         if self.is_waived or not self.covers(child.resource):
             return False
@@ -233,7 +234,7 @@ class CleanupPolicy:
         )
 
     def covers(self, resource: str) -> bool:
-        """Return whether a protected revision has, or may have, that resource."""
+        """Return whether a protected revision has, or might have, that resource."""
         return self.protected_names is None or any(resource in names for names in self.protected_names)
 
 
@@ -246,14 +247,14 @@ def holds_data(child: Child) -> bool:
 # Stacks. An object that moves between Stacks of a tree is handed over.
 
 LOOK_AGAIN = 10.0
-"""Seconds until a claim is looked up again even without an event."""
+"""Seconds until a claim is looked up again without an event."""
 LOOK_SOON = 1.0
-"""The same while another Stack reads its definition."""
+"""The same, while another Stack is reading its definition."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TreeClaim:
-    """Why an obsolete object stays: another Stack of the tree names it, or may."""
+    """Why an obsolete object stays: another Stack of the tree names it, or might name it."""
 
     stack: str
     """`namespace/name`."""
@@ -263,7 +264,7 @@ class TreeClaim:
     is_foreign: bool = False
     """Whether another process works on the Stack, so that the object must be offered to it."""
     is_pending: bool = False
-    """Whether the Stack has a newer definition that it will have read in a moment."""
+    """Whether the Stack is about to read a newer definition."""
 
     def explain(self) -> str:
         """Explain why the object stays, as text that follows its name."""
@@ -272,6 +273,6 @@ class TreeClaim:
 
 
 def is_replaceable(child: Child, stack: StackIdentity) -> bool:
-    """Return whether another object is as good: it holds nothing, and has a name that only its own resource gives."""
+    """Return whether another object would be as good: it holds no data, and only its own resource gives its name."""
     name = stack.name_child(child.resource, incarnation=child.incarnation, namespace=child.namespace)
     return child.name == name and child.kind.key in replacement.CREATE_FIRST_KINDS

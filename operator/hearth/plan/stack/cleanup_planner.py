@@ -26,8 +26,8 @@ from hearth.plan.state.resource_status import AttemptFailed, AttemptObsolete, Re
 from hearth.plan.state.steps import Delete, Release, Step
 from hearth.template.blueprint import Blueprint
 
-# Deletions that a breakpoint or a denied Delete prevents, and those after which a resource stops. Covers only objects of
-# removed resources: the deletion of an earlier incarnation is part of a replacement.
+# Deletions that a breakpoint or a denied Delete prevents, and deletions after which a resource stops. Covers only
+# objects of removed resources: the deletion of an earlier incarnation is part of a replacement.
 
 
 PROTECTED: Final = "Protected"
@@ -35,7 +35,7 @@ PROTECTED: Final = "Protected"
 
 
 def protect_nothing(_child: Child) -> str:
-    """Return that an object may be deleted."""
+    """Return "": the object may be deleted."""
     return ""
 
 
@@ -51,7 +51,7 @@ class HeldDeletion:
 
     @property
     def is_denied(self) -> bool:
-        """Return whether it needs a change of a spec; otherwise it waits at a breakpoint."""
+        """Return whether only a change of a spec allows it. Otherwise, it waits at a breakpoint."""
         return self.rule is not None or bool(self.protection)
 
     @property
@@ -61,7 +61,7 @@ class HeldDeletion:
 
     @property
     def message(self) -> str:
-        """Return what denies the deletion, and the way out; "" at a breakpoint."""
+        """Return what denies the deletion, and how to allow it; "" at a breakpoint."""
         if self.protection or self.rule is None:
             return self.protection
         return enforcement.explain_restriction(self.rule, Action.DELETE)
@@ -77,9 +77,10 @@ class DeletionGuard:
     held_deletions: dict[str, HeldDeletion] = field(default_factory=dict)
     """By UID."""
     find_protection: Callable[[Child], str] = protect_nothing
-    """Why a nested Stack must not be deleted; "" if it may be."""
+    """Returns why a nested Stack must not be deleted, or "" if it may be deleted."""
     unrecorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """The dependencies of resources whose deletion must be recorded first, because they are unknown afterwards."""
+    """The requirements of resources whose deletion must be recorded first, because their requirements are unknown
+    afterwards."""
 
     def filter(self, uid: str, step: Delete | Release | None) -> Delete | Release | None:
         """Return the step for an obsolete object, or None if it is prevented."""
@@ -141,9 +142,10 @@ class CleanupPlanner:
     """Planner of the obsolete objects of one Stack."""
 
     find_contents: FindContents = staticmethod(resource_context.contain_nothing)
-    """Which retained object of the tree a Namespace contains or a CustomResourceDefinition defines; "" for none."""
+    """Finds the retained object of the tree that a Namespace contains or a CustomResourceDefinition defines; "" for
+    none."""
     _is_freed = False
-    """Whether an object is withheld no longer since the last refresh."""
+    """Whether an object that was withheld at the last refresh no longer is."""
 
     def __init__(
         self,
@@ -159,9 +161,10 @@ class CleanupPlanner:
         self.preserved: dict[str, Child] = {}
         """The obsolete objects that cleanup preserves, by UID."""
         self.withheld: dict[str, WithheldObject] = {}
-        """The obsolete objects that other Stacks of the tree name, or may, by UID. The Stack waits for none of them."""
+        """By UID: the obsolete objects that other Stacks of the tree name, or might name. The Stack waits for none of
+        them."""
         self.find_tree_claim: Callable[[Child], TreeClaim | None] = lambda _child: None
-        """Which other Stack of the tree names an object; None for none."""
+        """Finds the claim of another Stack of the tree on an object; None for none."""
         self.guard = DeletionGuard(desired=blueprint.resources)
         self.has_foreign: Callable[[], bool] = lambda: False
         """Whether another process works on a Stack of the tree."""
@@ -170,9 +173,9 @@ class CleanupPlanner:
         self._records = records
         self._wanted = wanted
         self._generation = wanted.generation
-        """That of `wanted` at the last refresh."""
+        """The generation of `wanted` at the last refresh."""
         self._named: dict[str, None] = {}
-        """UIDs of the obsolete objects that a resource names, or may."""
+        """UIDs of the obsolete objects that a resource names, or might name."""
         self._moving: dict[str, None] = {}
         """The resources that name an object which became obsolete since the planner last emptied this map."""
         self._on_error = on_error
@@ -180,7 +183,8 @@ class CleanupPlanner:
         self._by_resource: dict[str, tuple[Child, ...]] = {}
         self._users = UsageIndex()
         self._was = (False, False, False)
-        """Whether all resources were ready, any had failed, and an object might be unseen, at the last refresh."""
+        """State at the last refresh: whether all resources were ready, whether any had failed, and whether the caches
+        might lack objects."""
         self._short: Collection[str] = ()
         """The collections with too few members in service at the last refresh."""
 
@@ -236,7 +240,7 @@ class CleanupPlanner:
         self._set(name, before, after)
 
     def _withhold(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
-        """Return the obsolete objects of a resource, without those that stay for another Stack."""
+        """Return the obsolete objects of a resource, except objects that stay for another Stack."""
         present = {child.uid: child for child in obsolete}
         for uid, each in list(self.withheld.items()):
             if each.child.resource == name:
@@ -264,7 +268,7 @@ class CleanupPlanner:
             self._by_resource.pop(name, None)
 
     def _spare(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
-        """Return the obsolete objects of a resource, without those that cleanup preserves."""
+        """Return the obsolete objects of a resource, except objects that cleanup preserves."""
         for uid in [uid for uid, child in self.preserved.items() if child.resource == name]:
             del self.preserved[uid]
         for child in obsolete:
@@ -273,7 +277,7 @@ class CleanupPlanner:
         return tuple(child for child in obsolete if child.uid not in self.preserved)
 
     def _is_left_retained(self, child: Child) -> bool:
-        """Return whether the target does not have the resource of a retained object, which the Stack created."""
+        """Return whether the target lacks the resource of a retained object that the Stack created."""
         is_wanted = child.resource in self._blueprint.resources
         return not is_wanted and not child.is_adopted and step_planning.is_retained(child, self._blueprint)
 
@@ -292,7 +296,7 @@ class CleanupPlanner:
         return by != child.uid or self.find_tree_claim(child) is None
 
     def claim(self, child: Child | None, children: ObservedChildren) -> None:
-        """Exclude an object from the cleanup that belonged to another resource until it was relabeled."""
+        """Exclude from the cleanup an object that belonged to another resource until it was relabeled."""
         obsolete = self.obsolete.children.get(child.uid) if child is not None else None
         if obsolete is not None:
             status = self._index.statuses.get(obsolete.resource)
@@ -324,7 +328,7 @@ class CleanupPlanner:
         self.obsolete.is_expected = observation.memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
         while self.obsolete.changed:
-            # An object that stays for another Stack is removed from the deletion order, which may unblock others.
+            # An object that stays for another Stack leaves the deletion order, which may unblock others.
             changed, self.obsolete.changed = self.obsolete.changed, {}
             for uid in changed:
                 self._refresh_safely(uid, self.obsolete.children.get(uid), observation)
@@ -342,7 +346,7 @@ class CleanupPlanner:
             self._index.plan(uid, step=None, wake_at=failed.retry_at)
 
     def _review(self, dirty: Collection[str]) -> None:
-        """Plan the objects in `dirty` again that stayed for another Stack, which may no longer want them."""
+        """Review the objects in `dirty` that stayed for another Stack, because that Stack may no longer want them."""
         if not self.withheld:
             return
         # If an object stayed, its requirements stayed as well.
@@ -358,7 +362,7 @@ class CleanupPlanner:
     def _ask_tree(self, child: Child) -> TreeClaim | None:
         """Return the claim of another Stack of the tree on an object that this one does not name.
 
-        The requirements of such an object stay with it; otherwise it would use deleted objects.
+        If the object stays, its requirements stay with it. Otherwise, it would use deleted objects.
         """
         if not self._is_unnamed(child):
             return None
@@ -443,7 +447,7 @@ class CleanupPlanner:
         return status is None or status.is_ready
 
     def _is_unnamed(self, child: Child) -> bool:
-        """Return whether no resource of this Stack names that object, or may."""
+        """Return whether no resource of this Stack names that object, or might name it."""
         if self._wanted.find_naming(child) is None:
             self._named.pop(child.uid, None)
             return True
@@ -459,14 +463,14 @@ class CleanupPlanner:
     def _is_in_service(self, child: Child) -> bool:
         """Return whether the object is a removed member that is ready while too few other members are.
 
-        A member that is not ready may be deleted, which makes room if, for example, a quota blocks the next one.
+        A member that is not ready may be deleted. That makes room if, for example, a quota blocks the next one.
         """
         if child.resource in self._index.statuses or members.root_of(child.resource) not in self._short:
             return False
         return readiness.serves(child, self._records.rules)
 
     def find_deferred(self) -> list[Child]:
-        """Find the objects that a completed revision needs, or that are in service. Checks all of them."""
+        """Find the objects that a completed revision needs, or that are in service. Checks all objects."""
         found = (each for each in self.obsolete.children.values() if each.uid not in self._named)
         return [each for each in found if self._is_kept(each) or self._is_in_service(each)]
 
@@ -487,7 +491,7 @@ class CleanupPlanner:
 
 @dataclass(slots=True)
 class UsageIndex:
-    """Resources by incarnation key (`name/incarnation`) of the objects that their own object was made from.
+    """Resources by the incarnation keys (`name/incarnation`) of the objects whose values their own objects contain.
 
     A ready resource does not count: its manifest was evaluated against the current objects, regardless of its record.
     """

@@ -16,7 +16,8 @@ from hearth.model.text.enumeration import enumerate_names
 from hearth.template.blueprint import Blueprint
 
 SETTLED_AFTER: Final = 2.0
-"""Seconds that a member must be unwanted. When a kind is deleted, the API server deletes its objects one by one."""
+"""Seconds that a member must be unwanted before its removal. When a kind is deleted, the API server deletes its objects
+one by one."""
 WINDOW: Final = 600.0
 """Seconds during which removals count together."""
 FEW: Final = 4
@@ -30,17 +31,17 @@ class Removals:
     """The unwanted members of one collection."""
 
     since: dict[str, float] = field(default_factory=dict)
-    """Monotonic time when a member with an object was first unwanted."""
+    """By name: the monotonic time when a member with an object was first unwanted."""
     is_confirmed: bool = False
-    """Whether the list behind the members was seen to exist since then, see `MemberRemovals.list_questions`."""
+    """Whether the list behind the members was confirmed to exist since then, see `MemberRemovals.list_questions`."""
     allowed: set[str] = field(default_factory=set)
-    """The members that may go."""
+    """The members that may be removed."""
     history: list[tuple[float, int]] = field(default_factory=list)
-    """Monotonic times, and how many members were allowed to go."""
+    """Monotonic times of removals, each with the number of members that were allowed to be removed."""
     is_excess: bool = False
     """Whether too many members wait to be removed without a user's consent."""
     is_full: bool = False
-    """The same, but also before that is decided: no further member is created in the meantime."""
+    """Like `is_excess`, but set before the decision, so that no member is created in the meantime."""
 
     @property
     def waiting(self) -> list[str]:
@@ -49,7 +50,7 @@ class Removals:
 
     @property
     def due(self) -> float:
-        """Return the monotonic time from which the members that wait count as not wanted; infinite without any."""
+        """Return the monotonic time from which the waiting members count as unwanted; infinite if there are none."""
         return max((self.since[name] for name in self.waiting), default=math.inf) + SETTLED_AFTER
 
 
@@ -120,7 +121,7 @@ class MemberRemovals:
         for name, present in existing.items():
             collection = blueprint.collections.get(name)
             if collection is None or collection.max_removed is None:
-                # Without the collection, or without a limit, its objects are treated like those of any removed
+                # Without the collection, or without a limit, its objects are treated like objects of any removed
                 # resource.
                 if self._found.pop(name, None) is not None:
                     changed.update(present)
@@ -168,12 +169,12 @@ class MemberRemovals:
         self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
 
     def is_full(self, collection: str) -> bool:
-        """Return whether more members wait to go than may, so that none is created."""
+        """Return whether more members wait to be removed than allowed, so that none is created."""
         found = self._found.get(collection)
         return found is not None and found.is_full
 
     def has_turnover(self, collection: str) -> bool:
-        """Return whether members went lately, or wait to go."""
+        """Return whether members were removed recently, or wait to be removed."""
         found = self._found.get(collection)
         return found is not None and bool(found.history or found.since)
 
@@ -193,7 +194,7 @@ class MemberRemovals:
 
 
 def is_within(number: int, *, of: int, most: int | str) -> bool:
-    """Return whether so many of all members may go. most: a number, or a percentage."""
+    """Return whether this many of all members may be removed. most: a number or a percentage."""
     if isinstance(most, int):
         return number <= most
     if most == ALL:

@@ -68,7 +68,10 @@ class ConditionAggregator:
             self.by_type.setdefault(condition.type, {})[name] = condition
 
     def first(self, type_: ConditionType) -> Mapping[str, ResourceCondition]:
-        """Return, by resource, the conditions that the Stack's condition names: by name, so that a restart changes none."""
+        """Return, by resource, the conditions that the Stack's condition names.
+
+        They are sorted by name, so that a restart does not change them.
+        """
         found = self.by_type.get(type_, {})
         return {name: found[name] for name in heapq.nsmallest(NAMED_AT_MOST, found)}
 

@@ -67,7 +67,7 @@ class StackPlanner:
     suspension: SuspendPlanner | None = None
     """Set while the Stack is suspended: the planner then plans nothing else."""
     held_parts: Mapping[str, HeldPart] = MappingProxyType({})
-    """By key the steps for parts of resources that the environment prevents."""
+    """By key: the steps for parts of resources that the environment prevents."""
     _parts: Collection[str] = ()
     """The keys of all steps for parts at the last refresh."""
 
@@ -126,16 +126,17 @@ class StackPlanner:
         self.withheld: Mapping[str, WithheldObject] = self._cleanup.withheld
         self.deletion_guard = self._cleanup.guard
         self._blocked: set[str] = set()
-        """Members that are not created while too many others wait to go."""
+        """Members that are not created while too many others wait to be removed."""
         self.removals = MemberRemovals()
-        """Which members may disappear without a user's edit; the caller keeps it for the next planner."""
+        """Decides which members may be removed without an edit by the user. The caller keeps it for the next
+        planner."""
         self.growth = MemberGrowth()
-        """Which members are created while their list grows with them; the caller keeps it as well."""
+        """Decides which members are created while their list grows with them. The caller keeps it as well."""
         self._order = find_order(blueprint)
 
     @property
     def definition_warnings(self) -> tuple[str, ...]:
-        """Return valid settings of the definition that are probably unintended."""
+        """Return warnings about valid settings of the definition that are probably unintended."""
         if self._warned_blueprint is not self.blueprint:
             self._warned_blueprint, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
         return self._warnings
@@ -171,7 +172,7 @@ class StackPlanner:
 
     @property
     def is_waiting_for_kinds(self) -> bool:
-        """Return whether a resource waits whose kind is not served or watched, or was not when it was compiled."""
+        """Return whether a resource waits for a kind that is not served or watched, or was not when it was compiled."""
         for name, read in self.externals.items():
             is_known = self.blueprint.externals[name].is_kind_known
             if read.status.cause is Cause.KIND_NOT_AVAILABLE or not is_known:
@@ -229,15 +230,15 @@ class StackPlanner:
         return True
 
     def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
-        """Set which other Stack of the tree names an object, and whether some of them are known only by their status."""
+        """Set how to find claims of other Stacks of the tree, and whether another process works on any of them."""
         self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
 
     def set_protection(self, find_protection: Callable[[Child], str]) -> None:
-        """Set why a nested Stack must not be deleted; "" if it may be."""
+        """Set the function that returns why a nested Stack must not be deleted; "" if it may be."""
         self.deletion_guard.find_protection = find_protection
 
     def set_contents(self, find_contents: FindContents) -> None:
-        """Set which retained object a Namespace contains or a CustomResourceDefinition defines."""
+        """Set the function that finds the retained object in a Namespace or of a CustomResourceDefinition."""
         self._cleanup.find_contents = self._planner.find_contents = find_contents
 
     @functools.cached_property
@@ -351,7 +352,7 @@ class StackPlanner:
     def refresh(
         self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
     ) -> RefreshResult:
-        """Plan the resources and obsolete objects in `dirty` again, and all that depend on them.
+        """Plan the resources and obsolete objects in `dirty` again, and everything that depends on them.
 
         dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
         """
@@ -362,7 +363,7 @@ class StackPlanner:
             dirty = {*dirty, *self._changed}
             self._changed = ()
         if self.withheld:
-            # Such an object may have another owner now.
+            # A withheld object may have another owner now.
             dirty = {*dirty, *(each.child.resource for uid, each in self.withheld.items() if uid in dirty)}
         if self.suspension is not None:
             self._refresh_suspension(self.suspension, dirty, observation)
@@ -379,7 +380,8 @@ class StackPlanner:
     def take_step(self, key: str) -> Step | None:
         """Remove and return the step to execute now under that key.
 
-        No step removes an object that a resource names, unless that resource replaces it: the last look, after planning.
+        This is the last check after planning: no step removes an object that a resource names, unless that resource
+        replaces it.
         """
         step = self._index.ready_steps.pop(key, None)
         if isinstance(step, Delete | Release) and not self._cleanup.is_free(step.child, by=key):
@@ -431,7 +433,7 @@ class StackPlanner:
         self._index.plan(NEXT_BATCH, step=None, wake_at=self.rolling.find_due(now=now))
 
     def release_members(self) -> None:
-        """Let all members go whose objects stay because they are too many, at the request of the user."""
+        """Release all members whose objects stay because there are too many, at the request of the user."""
         if self.blueprint.unresolved or any(
             each.max_removed is not None for each in self.blueprint.collections.values()
         ):
@@ -440,7 +442,7 @@ class StackPlanner:
     def _refresh_removals(self, dirty: Collection[str], children: ObservedChildren, *, now: float) -> Collection[str]:
         """Decide which members may be removed; return those whose objects became obsolete or are no longer obsolete.
 
-        Looks at all objects, so not for the change of a wanted member.
+        This checks all objects, so it does not run when only a wanted member changed.
         """
         limited = {name for name, each in self.blueprint.collections.items() if each.max_removed is not None}
         if not limited:
@@ -467,7 +469,7 @@ class StackPlanner:
         return self._planner.collections[members.name_all(name)]
 
     def _refresh_former(self, limited: Collection[str], children: ObservedChildren) -> Collection[str]:
-        """Let readers of collections see the objects that stay of former members; return those that must be planned again."""
+        """Update the remaining objects of former members for their readers; return the resources to plan again."""
         is_unlisted = self.kinds.find_unlisted() is not None
         concerned: set[str] = set()
         for name in limited:
@@ -478,14 +480,14 @@ class StackPlanner:
         return concerned
 
     def _refresh_externals(self, dirty: Collection[str]) -> Iterator[str]:
-        """Assess the external objects in `dirty` again, and those never assessed; return the dependents of changed ones."""
+        """Assess the external objects in `dirty` and unassessed ones; return the dependents of changed ones."""
         for name, external in self.blueprint.externals.items():
             is_new = name not in self.externals
             if (is_new or name in dirty) and self._planner.refresh_external(name):
                 yield from external.dependents
 
     def _refresh_queue(self, queue: RefreshQueue, observation: Observation) -> None:
-        """Plan the resources of the queue again, and all that depend on them."""
+        """Plan the resources of the queue again, and everything that depends on them."""
         while (index := queue.take()) is not None:
             name = self._order[index]
             if name in self._planner.collections:
@@ -503,7 +505,7 @@ class StackPlanner:
             queue.add(self.blueprint.resources[name].dependents)
 
     def _repeat_others(self, name: str, queue: RefreshQueue) -> None:
-        """Plan the resources again that name an object which this one left."""
+        """Plan the resources again that name an object which this one no longer names."""
         queue.repeat([each for each in self._planner.wanted.take_refused(name) if each in self.blueprint.resources])
         queue.repeat(self._cleanup.take_moving())
 
@@ -548,9 +550,9 @@ class StackPlanner:
         return dataclasses.replace(status, memory_updates=())
 
     def _hold_turnover(self, name: str, status: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
-        """Return the status of a member without an object: without the step while too many others wait to go.
+        """Return the status of a member without an object, without its step while too many others wait to be removed.
 
-        Each new member has another name, so that its own record would never delay it.
+        Each new member has another name, so its own record would never delay it.
         """
         root = members.root_of(name)
         if excess := self.growth.explain(name):
@@ -597,7 +599,7 @@ class StackPlanner:
         self._cleanup.on_status(name, before, status)
 
     def find_deferred(self) -> list[Child]:
-        """Find the obsolete objects whose deletion waits until every resource is ready. Checks all of them."""
+        """Find the obsolete objects whose deletion waits until every resource is ready. Checks all objects."""
         return [] if self.is_ready else self._cleanup.find_deferred()
 
     def find_unnamed(self) -> Mapping[str, list[Child]]:
@@ -661,10 +663,10 @@ def find_order(blueprint: Blueprint) -> tuple[str, ...]:
 
 
 def find_changed(previous: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> list[str] | None:
-    """Return the resources that differ if a planner may continue with the new blueprint; None if a new one must plan all.
+    """Return the resources that differ if a planner can continue with the new blueprint; None if a new one is needed.
 
-    Only manifests and members may differ, of collections that no other resource requires. rules: those in force, which
-    may name members that come or go. If most resources change, or none, a new planner is not slower.
+    Only manifests and members may differ, of collections that no other resource requires. rules: the rules in force,
+    which may name members that are added or removed. If most resources change, or none, a new planner is no slower.
     """
     if new.rolling or previous.rolling or not new.is_used_like(previous):
         return None

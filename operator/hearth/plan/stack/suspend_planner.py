@@ -28,8 +28,9 @@ from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
 
-# Order of suspension: a resource is scaled down after all its direct and indirect dependents. It uses the dependencies
-# recorded on the objects, as a deletion does. Incremental: a change costs only its dependencies.
+# Order of suspension: a resource is scaled down after all its direct and indirect dependents. Like a deletion, it uses
+# the dependencies that are recorded on the objects. It is incremental: the cost of a change depends only on its
+# dependencies.
 
 
 @dataclass(slots=True)
@@ -39,12 +40,13 @@ class SuspendOrder:
     running: dict[str, None] = field(default_factory=dict)
     """The resources that still run."""
     changed: set[str] = field(default_factory=set)
-    """Resources that became suspendable, or no longer are since the planner last emptied this set."""
+    """Resources that became suspendable, or no longer are suspendable, since the planner last emptied this set."""
     _requires: dict[str, AbstractSet[str]] = field(default_factory=dict)
-    """The resources that the objects of each resource were made from. All members of a collection as a whole, which is
-    one name here, are among those that it requires."""
+    """By resource: the resources that its objects were made from. A collection as a whole, which is one name here,
+    requires all its members."""
     _above: dict[str, int] = field(default_factory=dict)
-    """The number of direct dependents, by resource, that still run or have a direct or indirect dependent that runs."""
+    """By resource: the number of direct dependents that still run, or that have a direct or indirect dependent that
+    runs."""
     _free: set[str] = field(default_factory=set)
     """The resources in `running` that no dependent blocks."""
     _heads: set[str] | None = None
@@ -74,7 +76,7 @@ class SuspendOrder:
             self._weigh(requires, 1)
 
     def _join(self, name: str, collection: str) -> None:
-        """Add a member to its collection as a whole, whose dependents are then its own."""
+        """Make a collection as a whole require its member, so that its dependents also depend on the member."""
         joined = self._requires.setdefault(collection, set())
         if isinstance(joined, set) and name not in joined:
             self._forget_heads()
@@ -86,12 +88,12 @@ class SuspendOrder:
         """Whether the resource may be suspended now.
 
         Objects in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
-        If only such objects and their requirements are left, each cycle that nothing else requires may be suspended.
+        If only these objects and their requirements are left, each cycle that nothing else requires may be suspended.
         """
         return name in (self._free or self._find_heads())
 
     def _find_heads(self) -> set[str]:
-        """Return the running resources that no running one requires, directly or indirectly, outside of a cycle of both."""
+        """Return the running resources that only running resources of their own cycle require, even indirectly."""
         if self._heads is None:
             requires = {name: tuple(required) for name, required in self._requires.items()}
             knots = {name: knot for knot in chunked_work.finish(order.find_knots(requires)) for name in knot}
@@ -106,7 +108,7 @@ class SuspendOrder:
         return self._heads
 
     def _forget_heads(self) -> None:
-        """Find the resources in cycles again, because others may go now."""
+        """Find the resources in cycles again, because others may be suspended now."""
         if self._heads is not None:
             self.changed.update(self.running)
             self._heads = None
@@ -120,7 +122,7 @@ class SuspendOrder:
         return name not in self.running and not self._above.get(name)
 
     def _weigh(self, names: Iterable[str], weight: int) -> None:
-        """Count a dependent of `names` that went down (-1) or came up (1), and propagate that to all below them."""
+        """Count a dependent of `names` that went down (-1) or came up (1), and propagate that to their requirements."""
         queue = [(name, weight) for name in names]
         while queue:
             name, by = queue.pop()
@@ -173,7 +175,7 @@ class SuspendPlanner:
     rules: HealthRules
     records: SuspendRecords
     reader: Reader
-    """The part of the objects that the status may show."""
+    """Decides which parts of objects the status may show."""
     on_error: OnError = internal_errors.ignore_nothing
     """Receives an unexpected exception and its resource."""
     suspend_order: SuspendOrder = field(default_factory=SuspendOrder)
@@ -188,7 +190,7 @@ class SuspendPlanner:
         return not self.suspend_order.running
 
     def refresh(self, dirty: Iterable[str], observation: Observation) -> Iterator[SuspendedResource]:
-        """Plan the resources in `dirty` again, and all that depend on them.
+        """Plan the resources in `dirty` again, and everything that depends on them.
 
         dirty: resource names (also from labels) and keys of steps.
         """

@@ -16,11 +16,10 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import LostField
 
 NOTE = "under the operator's own field manager name"
-"""Text after a field's name and before «changed»."""
+"""Text between the name of a field and the word "changed"."""
 COMPARED_METADATA = ("labels", "annotations")
-"""Metadata that an apply can change and must not. The operator's own labels and annotations are a separate kind of
-drift.
-"""
+"""Metadata to compare, because an apply can change it. Changes of the operator's own labels and annotations are a
+separate kind of drift."""
 MISSING = object()
 
 

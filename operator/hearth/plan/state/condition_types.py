@@ -75,7 +75,7 @@ class Severity(enum.StrEnum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionTraits:
-    """The meaning of a type for the people who see it."""
+    """The meaning of a type for users."""
 
     meaning: str
     """When it is True, for the documentation."""
@@ -168,9 +168,9 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
 
 REJECTED: Final = "definition rejected"
 NOT_APPLIED: Final = "definition not applied"
-"""It may be right: a source, a right, a revision or a cluster is missing."""
+"""The definition itself may be valid: a source, a permission, a revision or a cluster is missing."""
 MISTAKEN: Final = frozenset({"InvalidTemplate", "SpecUnreadable"})
-"""Reasons of a rejection for mistakes of the definition itself."""
+"""Reasons of a rejection for errors in the definition itself."""
 
 
 def describe_rejection(reason: str) -> str:
@@ -190,8 +190,8 @@ def find_state_words(
 ) -> Iterator[str]:
     """Yield the words.
 
-    conditions: the types of those that are True; is_rolled_back: whether the target is another definition than that in
-    the spec; rejection: the word for a definition in the spec that is not applied, "" if it is.
+    conditions: the types of the True conditions; is_rolled_back: whether the target differs from the definition in the
+    spec; rejection: the word for a definition in the spec that is not applied, "" if it is applied.
     """
     if rejection:
         yield rejection

@@ -47,7 +47,7 @@ class DesiredObject:
 
     @property
     def manifest(self) -> Object:
-        """Build the complete manifest at every call. Nothing needs it while nothing changes."""
+        """Build the complete manifest at every call. It is needed only when something changes."""
         return build_manifest(self)
 
     @property
@@ -103,7 +103,7 @@ class DesiredResource:
     _incarnation: int = 0
     """The incarnation of `_ref`."""
     _ref: ObjectRef | None = field(default=None, repr=False)
-    """The reference requested last, which is usually the one requested next."""
+    """The last requested reference, which is usually also the next one."""
 
     @property
     def manifest(self) -> Object:

@@ -17,7 +17,7 @@ from hearth.plan.state.resource_status import WorkFinished, WorkForgotten
 FIELD = "finished"
 """The field of a status."""
 DIGEST_LENGTH = 16
-"""Hexadecimal digits of a definition's hash: 64 bits. The hash is keyed, so no user can look for an equal one."""
+"""Hexadecimal digits of a definition's hash: 64 bits. The hash is keyed, so users cannot search for a collision."""
 DEFINITIONS = 10
 """Definitions of one resource, the latest first: as many as a Stack has revisions to roll back to."""
 OVERHEAD = 56
@@ -36,7 +36,7 @@ class FinishedEntry:
 
     @property
     def size(self) -> int:
-        """Return its bytes as JSON, at least."""
+        """Return the minimum size of the entry as JSON, in bytes."""
         names = len(self.resource.encode()) + len(self.object.encode())
         return OVERHEAD + names + len(self.definitions) * (DIGEST_LENGTH + 3)
 
@@ -46,9 +46,9 @@ class FinishedWork:
     """The finished work of one Stack."""
 
     entries: dict[str, FinishedEntry] = field(default_factory=dict)
-    """By resource, the one that finished last at the end."""
+    """By resource. The entry that finished last comes last."""
     is_loaded: bool = False
-    """Whether the status was read, so that an entry missing here is missing there too."""
+    """Whether the status was read. Then an entry that is missing here is missing in the status too."""
     _recorded: frozenset[tuple[str, str]] = frozenset()
     """Resource and digest of each entry in the stored status."""
     _size: int = 0
@@ -76,7 +76,7 @@ class FinishedWork:
 
     @property
     def has_unrecorded(self) -> bool:
-        """Return whether the stored status lacks anything."""
+        """Return whether the stored status lacks any entry."""
         return any(pair not in self._recorded for pair in find_pairs(self.entries)) if self.entries else False
 
     def apply(self, update: WorkFinished | WorkForgotten) -> None:
@@ -88,7 +88,7 @@ class FinishedWork:
                 self.forget(update.resource, update.hash)
 
     def add(self, resource: str, ref: ObjectRef, hash_: str, *, wanted: Container[str]) -> bool:
-        """Add finished work; return False if there is no room. wanted: the resources that must not make room."""
+        """Add finished work; return False if there is no room. wanted: the resources whose entries must stay."""
         before = self.entries.get(resource)
         known = tuple(each for each in (before.definitions if before is not None else ()) if each != shorten(hash_))
         entry = FinishedEntry(resource=resource, object=str(ref), definitions=(shorten(hash_), *known)[:DEFINITIONS])
@@ -105,7 +105,7 @@ class FinishedWork:
         return True
 
     def forget(self, resource: str, hash_: str = "") -> None:
-        """Forget one definition of a resource, or all of them, so that it is run again."""
+        """Forget one definition of a resource, or all of its definitions, so that it runs again."""
         entry = self.entries.get(resource)
         if entry is None:
             return
@@ -147,7 +147,7 @@ def find_pairs(entries: Mapping[str, FinishedEntry]) -> frozenset[tuple[str, str
 
 
 def decode(encoded: Any) -> Iterator[FinishedEntry]:
-    """Decode the entries of a status; skip those that no operator writes."""
+    """Decode the entries of a status; skip entries that no operator writes."""
     for each in encoded if isinstance(encoded, list) else ():
         match each:
             case {"resource": str(resource), "object": str(object_), "definitions": list(definitions)}:

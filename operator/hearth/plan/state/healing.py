@@ -43,7 +43,7 @@ class HealingPolicy:
         return self.mode is HealingMode.ON_UPDATE
 
     def find_limit(self, total: int) -> int | None:
-        """Return how many of this many resources may be unhealthy before replacement stops.
+        """Return how many of `total` resources may be unhealthy before replacement stops.
 
         A percentage gives at least 1.
         """

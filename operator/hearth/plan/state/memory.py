@@ -55,7 +55,7 @@ class RefusedChange(NamedTuple):
     field: str
     """The field, or fields."""
     is_proven: bool = True
-    """Whether a new object of the definition would be accepted. Otherwise no dry run could show that."""
+    """Whether it is proven that a new object of the definition would be accepted."""
 
 
 @dataclass(slots=True)
@@ -72,13 +72,13 @@ class InMemoryState:
     parts: dict[str, PartStep] = field(default_factory=dict)
     """The due steps for parts of resources, by key, from the engine. The planner decides when each may start."""
     missed_triggers: dict[str, set[RetryTrigger]] = field(default_factory=dict)
-    """By key, changes while the step was in flight. They may have been too late for it."""
+    """By key: the triggers that occurred while the step was in flight, possibly too late for it."""
     ownership_baseline: dict[str, tuple[str, FieldOwnership | None]] = field(default_factory=dict)
     """By UID, the definition's hash and the operator's ownership when there was nothing to repair."""
     tolerated: dict[str, DriftFinding] = field(default_factory=dict)
-    """By UID, the drift tolerated then, if any."""
+    """By UID: the drift that was tolerated at that time, if any."""
     drift_conflicts: dict[str, DriftConflict] = field(default_factory=dict)
-    """By resource, the backoff for another field manager that repeatedly takes fields of its object."""
+    """By resource: the backoff while another field manager repeatedly takes fields of its object."""
     governor: StepGovernor = field(default_factory=StepGovernor)
     """The delays of steps that repeat."""
     altered: dict[str, Altered] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class InMemoryState:
     immutable: dict[str, RefusedChange] = field(default_factory=dict)
     """By UID, the change of the object that the API server rejects because of an immutable field."""
     taken: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
-    """By resource, the places where objects of other Stacks have its generated name."""
+    """By resource: the references at which objects of other Stacks have its generated name."""
     counted_failures: dict[str, None] = field(default_factory=dict)
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)
@@ -100,20 +100,21 @@ class InMemoryState:
     never_ready: dict[str, None] = field(default_factory=dict)
     """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)
-    """By UID of an object without a status, when it was planned first. Monotonic seconds."""
+    """By UID of an object without a status: when it was first planned, in monotonic seconds."""
     finished: FinishedWork = field(default_factory=FinishedWork)
     """Finished work that does not run again. It is stored in the status."""
     asked: dict[str, None] = field(default_factory=dict)
-    """Resources whose failed object the user asked to run again, until that begins."""
+    """Resources whose failed object the user asked to run again, until the run begins."""
     asks_all: bool = False
-    """Whether that request also counts for failures that this process has not counted yet."""
+    """Whether that request also covers failures that this process has not counted yet."""
     circle: tuple[Node, ...] = ()
-    """The Stack and its ancestors, the innermost first, if it is nested in itself. The last one is among its children."""
+    """The Stack and its ancestors, innermost first, if the Stack is nested in itself: the last one is among its own
+    children."""
     tidy_above: int = SLACK
     """Number of stored objects above which pruning is worthwhile."""
 
     def is_replaceable(self, now: float) -> bool:
-        """Return whether all of it follows from the objects once more, without a request or a shorter delay.
+        """Return whether planning can restore all of this state, without losing a request or a delay.
 
         now: monotonic seconds.
         """
@@ -196,7 +197,7 @@ class InMemoryState:
     def offer_parts(self, owner: str, found: Iterable[PartStep]) -> bool:
         """Replace the steps for parts that a component of the engine considers due; return whether any step changed.
 
-        owner: that component. One in flight is not offered again.
+        owner: that component. A step in flight is not offered again.
         """
         offered = {steps.make_part_key(owner, step.ref): step for step in found}
         offered = {key: step for key, step in offered.items() if key not in self.in_flight}
@@ -221,7 +222,7 @@ class InMemoryState:
             return 0.0
         attempt = self.attempts.get(key)
         if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
-            # The failure has a longer delay of its own, which an event that resolves it shortens.
+            # The failure has its own, longer delay. An event that resolves the failure shortens it.
             return 0.0
         return self.governor.find_due(work or steps.find_work(step))
 
@@ -267,7 +268,7 @@ class InMemoryState:
         return self.missed_triggers.pop(key, set())
 
     def reset_for_target(self, wanted: Container[str]) -> None:
-        """Forget attempts for other resources, deletions included, because the target now contains these."""
+        """Forget all attempts, including deletions, except those for resources that the target now contains."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
         self.parts.clear()
         self.asked = {key: None for key in self.asked if key in wanted}
@@ -287,9 +288,9 @@ class InMemoryState:
         return self.asks_all or bool(self.asked)
 
     def set_limit(self, limit: int) -> bool:
-        """Count the failures so far against this limit; return whether that was another one.
+        """Count the failures so far against this limit; return whether the limit changed.
 
-        Errors of the operator have a limit of their own.
+        Errors of the operator have their own limit.
         """
         counted = {key: each for key, each in self.attempts.items() if not each.is_internal}
         changed = {key: replace(each, limit=limit) for key, each in counted.items() if each.limit != limit}
@@ -307,7 +308,7 @@ class InMemoryState:
         self.never_ready.pop(uid, None)
         self.silent_since.pop(uid, None)
         if not self.never_ready:
-            # An emptied map keeps the memory of its entries.
+            # An emptied map keeps the memory of its entries until it is cleared.
             self.never_ready.clear()
 
 

@@ -27,20 +27,20 @@ class Access(enum.Enum):
     GRANTED = "granted"
     DENIED = "denied"
     UNKNOWN = "unknown"
-    """The API server is asked; the Stack is enqueued with the answer."""
+    """The API server has been asked. Its answer enqueues the Stack."""
 
 
 class ReadAccess(Protocol):
     """Answers of the API server about one Stack's account."""
 
     def expect(self, kind: Kind, namespace: str, boundary: Boundary) -> None:
-        """Ask early about the objects of a kind that the Stack is about to have there; cheap if known."""
+        """Ask early about the objects of a kind that the Stack is about to have there. Cheap if the answer is known."""
 
     def find(self, child: Child, boundary: Boundary) -> Access:
         """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""
 
     def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
-        """Return the access to an object that might not exist, or to a list (name: "") in a namespace, "" for all."""
+        """Return the access to an object, existing or not, or to a list (name: "") in a namespace, "" for all."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Reader:
         return self._limit is not None
 
     def expect(self, kind: Kind, namespace: str) -> None:
-        """Ask early about the objects of a kind that the Stack is about to have there; cheap if known."""
+        """Ask early about the objects of a kind that the Stack is about to have there. Cheap if the answer is known."""
         if (limit := self._limit) is not None:
             limit.expect(kind, namespace, self.boundary)
 
@@ -91,7 +91,7 @@ ASKING = "waits until the API server answers whether the ServiceAccount of the S
 def find_unreadable(
     resource: ResourceBlueprint, objects: Mapping[str, Sequence[Child]], reader: Reader, *, child: Child | None
 ) -> ResourceStatus | None:
-    """Return the status of a resource that reads an object of another that the account cannot get; otherwise None.
+    """Return the status of a resource that reads an object which the account cannot get; otherwise None.
 
     objects: of the required resources, by the names under which expressions read them; child: the resource's own
     object.
@@ -136,7 +136,7 @@ def withhold_rules(resource: ResourceBlueprint, child: Child, reader: Reader) ->
 
 
 def withhold_words(child: Child, status: ResourceStatus, reader: Reader) -> ResourceStatus:
-    """Return the status of an object that is not ready, without the object's own words if the account cannot get it."""
+    """Return the status of an object that is not ready, without its own message if the account cannot get it."""
     match reader.find(child):
         case Access.DENIED:
             message = f"is not ready, and its report is not shown: {reader.explain(child)}"
@@ -149,7 +149,7 @@ def withhold_words(child: Child, status: ResourceStatus, reader: Reader) -> Reso
 
 
 def describe_mark(reader: Reader, child: Child) -> str:
-    """Return that the object is marked, with the reason that others wrote on it if the account may get it."""
+    """Describe the health mark of an object, including its reason only if the account may get the object."""
     if reader.find(child) is Access.GRANTED:
         return f"is marked unhealthy: {child.unhealthy_reason}"
     return "is marked unhealthy"

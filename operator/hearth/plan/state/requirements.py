@@ -19,7 +19,7 @@ from hearth.plan.state.resource_status import ResourceStatus
 
 @dataclass(slots=True)
 class CollectionStatus:
-    """The members' statuses as one status."""
+    """The statuses of all members as a single status."""
 
     members: tuple[str, ...]
     """In the order of the source."""
@@ -29,7 +29,7 @@ class CollectionStatus:
     """The members that are stuck and not ready."""
     _held: set[str] = field(default_factory=set)
     _version: int = 0
-    """Counts the changes of ready members."""
+    """Number of changes of ready members so far."""
     is_unlisted: bool = False
     """Whether objects of former members may be unknown yet."""
     _former: Mapping[str, Child] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class CollectionStatus:
         _set(self._held, name, is_in=status.is_held)
 
     def set_members(self, names: tuple[str, ...]) -> None:
-        """Replace the members; those that are new have no status yet."""
+        """Replace the members; new members have no status yet."""
         if names == self.members:
             return
         new = frozenset(names)
@@ -71,7 +71,7 @@ class CollectionStatus:
     def set_former(self, former: Mapping[str, Child], *, is_unlisted: bool) -> bool:
         """Replace the objects of members that are no longer wanted and stay; return whether dependents are affected.
 
-        Expressions read these as well: a list that loses members by a mistake must not change its readers.
+        Expressions read these objects as well: a list that loses members by mistake must not change its readers.
         """
         if (former, is_unlisted) == (self._former, self.is_unlisted):
             return False
@@ -80,7 +80,7 @@ class CollectionStatus:
         return True
 
     def take_changed(self) -> bool:
-        """Return whether the dependents must be planned again, and take them as planned."""
+        """Return whether the dependents must be planned again, and treat them as planned."""
         before, self._seen = self._seen, self.fingerprint
         return before != self._seen
 
@@ -140,7 +140,7 @@ def _set(names: set[str], name: str, *, is_in: bool) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class ExternalStatus:
-    """Status of one external object or list. Not changed once it is made."""
+    """Status of one external object or list. It never changes after its creation."""
 
     status: ResourceStatus
     """Ready, waiting or failed; never with a step."""
@@ -149,7 +149,7 @@ class ExternalStatus:
     objects: tuple[Child, ...] = ()
     is_list: bool = False
     is_awaited: bool = False
-    """Whether members that are created from it are not compiled yet. Dependents may read them."""
+    """Whether members that are created from it are missing in the blueprint. Dependents may read these members."""
 
     @property
     def is_ready(self) -> bool:

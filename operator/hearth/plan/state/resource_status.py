@@ -30,7 +30,7 @@ class ResourceState(enum.Enum):
     """Waits at a breakpoint: before an action, or finished but not yet available to dependents."""
     READY = "ready"
     FAILED = "failed"
-    """The retry limit is used up, the child failed, or no retry can help. Retries continue anyway."""
+    """The retry limit is reached, the child failed, or no retry can help. Retries continue anyway."""
 
     # `enum.Enum` implements `__hash__` in Python, and each reconcile hashes states to count resources.
     __hash__ = object.__hash__
@@ -41,7 +41,7 @@ class Cause(enum.Enum):
 
     OTHER = "other"
     ORDER = "order"
-    """A required resource, or while suspending a dependent, comes first."""
+    """A required resource comes first, or a dependent while suspending."""
     KIND_NOT_AVAILABLE = "kind not available"
     """The kind is not served, or not watched yet."""
     EVALUATING = "evaluating"
@@ -53,7 +53,7 @@ class Cause(enum.Enum):
     EXTERNAL = "external"
     """An object that the Stack only reads is missing or not ready."""
     APPLYING = "applying"
-    """Only an apply is missing, and nothing speaks against it."""
+    """The resource only needs an apply, and nothing prevents it."""
     MARKED_UNHEALTHY = "marked unhealthy"
     INTERNAL_ERROR = "internal error"
     """The planning ended in an unexpected exception."""

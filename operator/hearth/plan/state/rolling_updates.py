@@ -31,7 +31,7 @@ class BatchEnd:
     since: float
     """Monotonic seconds."""
     updated: int
-    """How many members were up to date then."""
+    """How many members were up to date at that time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class RollingUpdate:
     is_resumed: bool = False
     """Whether an earlier process worked on this target, so that a batch may have ended without a record."""
     carried: frozenset[str] | None = None
-    """The batch that was running when another size or template arrived in the same process. None: unknown."""
+    """The batch that was running when the size or template changed in this process; None: unknown."""
     updated: frozenset[str] | None = None
-    """That batch, and the members that were up to date then. None: it is unknown."""
+    """That batch, and the members that were up to date at that time; None: unknown."""
     batch: dict[str, None] = field(default_factory=dict)
     """The members that may change now, until they are ready."""
     waiting: dict[str, PendingChange] = field(default_factory=dict)
@@ -55,9 +55,9 @@ class RollingUpdate:
     unsettled: dict[str, None] = field(default_factory=dict)
     """All other members: missing, or up to date and not ready."""
     _out_of_service: set[str] = field(default_factory=set)
-    """Those of the waiting members that are not ready."""
+    """The waiting members that are not ready."""
     _broken: set[str] = field(default_factory=set)
-    """Those of the settled members that are not ready."""
+    """The settled members that are not ready."""
     _is_started: bool = False
     _has_ended: bool = False
     """Whether the last member of a batch became ready since the last choice."""
@@ -76,7 +76,7 @@ class RollingUpdate:
         return False
 
     def note_settled(self, name: str, *, is_available: bool = True) -> None:
-        """Record a member that is up to date and ready, or that must not change and holds up no other one.
+        """Record a member that is up to date and ready, or that must not change and does not delay others.
 
         is_available: whether it is ready.
         """
@@ -124,7 +124,7 @@ class RollingUpdate:
 
     @property
     def is_short(self) -> bool:
-        """Whether fewer members are in service than must be."""
+        """Whether fewer members are in service than required."""
         return self.available < self.policy.min_ready
 
     @property
@@ -137,7 +137,7 @@ class RollingUpdate:
         if not self.is_known:
             return []
         if not (self.waiting or self.unsettled or self.batch):
-            # It is no longer needed and as large as the collection.
+            # The set is no longer needed, and it is as large as the collection.
             self.updated = None
         ended, self._has_ended = self._has_ended, False
         if self.waiting and not self._is_started:
@@ -161,7 +161,7 @@ class RollingUpdate:
         return self.last_end.since + self.policy.pause if self.last_end is not None else float("-inf")
 
     def _start(self) -> bool:
-        """Find the batch in progress when the first change waits; return whether one ended unseen."""
+        """Find the batch in progress when the first change waits; return whether a batch ended unnoticed."""
         self._is_started = True
         # A process that starts in the middle of a batch finds its members not ready. New members are no batch, so a group
         # that grows does not wait for another pause.
@@ -193,7 +193,7 @@ class RollingUpdate:
         return self.is_resumed and not self.batch and len(self.settled) > recorded
 
     def _find_next(self, now: float) -> Iterator[str]:
-        """Yield those that are out of service anyway, then as many others as may leave it together."""
+        """Yield the members that are already out of service, then as many others as may leave service together."""
         room, is_paused = self.policy.max_batch - len(self.batch), now < self._paused_until
         in_service = rolling_batches.find_next(batch=room, available=self.available, in_service=self.policy.min_ready)
         if self.batch or self.unsettled or is_paused:
@@ -265,7 +265,7 @@ class RollingUpdates:
         return max((each.policy.surge for each in self._updates if each.needs_surge), default=0)
 
     def find_short(self) -> tuple[str, ...]:
-        """Return the collections with fewer members in service than must be."""
+        """Return the collections with fewer members in service than required."""
         return tuple(each.policy.collection for each in self._updates if each.is_short)
 
     def find_warnings(self) -> Iterator[str]:
@@ -282,7 +282,7 @@ class RollingUpdates:
 def continue_update(
     policy: RollingPolicy, before: RollingUpdate | None, *, end: BatchEnd | None, is_resumed: bool
 ) -> RollingUpdate:
-    """Return the update under a policy. before: the one until now in this process; end: the end of its last batch."""
+    """Return the update under a policy. before: the previous update in this process; end: the end of its last batch."""
     if before is None or not before.is_known:
         is_resumed = is_resumed or (before is not None and before.is_resumed)
         return RollingUpdate(policy=policy, last_end=end, is_resumed=is_resumed)

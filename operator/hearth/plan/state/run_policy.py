@@ -80,7 +80,7 @@ def is_run(kind: str, manifest: Mapping[str, Any]) -> bool:
 
 
 def has_own_lifetime(kind: str, manifest: Mapping[str, Any]) -> bool:
-    """Whether a finished object expires automatically, or may."""
+    """Return whether a finished object expires automatically, or might expire."""
     if kind in PRUNED_KINDS:
         return True
     spec = manifest.get("spec")
@@ -113,7 +113,7 @@ def find_warnings(resources: Iterable[ResourceBlueprint]) -> Iterator[str]:
 def has_finished(child: Child, run: RunPolicy) -> bool:
     """Return whether a ready object has also finished, according to its status.
 
-    If the resource sets `completion`, an object whose status does not say so has finished as soon as it is ready.
+    If the resource sets `completion`, an object whose status does not report that has finished as soon as it is ready.
     """
     return says_done(child.fields) or (run.is_stated and child.kind.key not in {JOB, POD})
 

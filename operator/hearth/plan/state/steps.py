@@ -45,11 +45,10 @@ class Apply:
     repaired_fields: str = ""
     """The fields to repair as text, if that is the only reason for the write."""
     lost: tuple[LostField, ...] = ()
-    """The same fields."""
+    """The fields of `repaired_fields`."""
     leaves_null: bool = False
-    """Whether the apply on its own may leave null where the manifest sets an empty map, so that the keys must be
-    removed first.
-    """
+    """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must be removed
+    first."""
     owned_before: FieldOwnership | None = None
     """The fields of the object that the operator owns, if the definition changed, otherwise None. Fields that are no
     longer set are removed.
@@ -84,9 +83,9 @@ class Delete:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Detach:
-    """Deletion of a StatefulSet that leaves its Pods and claims, so that the next one of its name takes them over.
+    """Deletion of a StatefulSet that leaves its Pods and claims to the next StatefulSet with its name.
 
-    The claims get the size of their new templates before it.
+    Before that, the claims get the size of their new templates.
     """
 
     child: Child
@@ -95,7 +94,7 @@ class Detach:
     hash: str
     """Keyed hash of that definition. Part of the attempt's ID."""
     keeps_larger: bool = False
-    """Whether claims may be larger than their new templates. Otherwise the step fails, as no claim is made smaller."""
+    """Whether claims may be larger than their new templates. Otherwise the step fails, because claims cannot shrink."""
     sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
     """Texts that no message may show, or None if nothing in the manifest is sensitive."""
 
@@ -122,9 +121,10 @@ class WriteHealthMark:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """Restart of the Pods of a marked StatefulSet, which its controller does one by one, and the end of its mark.
+    """Restart of the Pods of a marked StatefulSet, one by one by its controller, and the end of its mark.
 
-    Only the Pod template records the restart, and one write changes both, so nothing is left to do after a crash.
+    Only the Pod template records the restart. One write changes the template and the mark, so nothing is left to do
+    after a crash.
     """
 
     child: Child
@@ -186,9 +186,8 @@ class DeletePart:
     kind: Kind
     live: Object = field(repr=False)
     actions: tuple[Action, ...] = ()
-    """The deletion's meaning for the resource. A rule on any of these actions prevents it; without actions no rule
-    does.
-    """
+    """The actions on the resource that the deletion amounts to. A rule on any of them prevents it; without actions, no
+    rule does."""
 
     @property
     def ref(self) -> ObjectRef:
@@ -210,7 +209,7 @@ def make_part_ref(kind: Kind, raw: Object) -> ObjectRef:
 
 
 def make_part_key(owner: str, ref: ObjectRef) -> str:
-    """Return the key of the step for a part. owner: the component that plans it. No resource can have such a name."""
+    """Return the key of the step for a part. owner: the component that plans it. No resource can have this name."""
     return f"/{owner}/{ref.namespace}/{ref.name}"
 
 

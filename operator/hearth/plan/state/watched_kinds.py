@@ -40,10 +40,9 @@ class WatchedKinds:
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks."""
 
     def find_unlisted(self) -> Kind | None:
-        """Return a kind whose first list is in progress, so that objects may be missing, or None if every list is
-        complete.
+        """Return a kind whose first list is in progress, so that its objects may be missing; otherwise None.
 
-        Objects of denied kinds are never shown.
+        Denied kinds do not count, because their objects are never shown.
         """
         return next((kind for kind in self.unsynced if kind not in self.denied), None)
 
@@ -72,11 +71,11 @@ class WatchedKinds:
         return ""
 
     def lacks_any(self, resources: Iterable[ResourceBlueprint | ExternalBlueprint]) -> bool:
-        """Return whether the cluster does not serve the kind of any of these resources. Checks all of them."""
+        """Return whether the cluster does not serve the kind of any of these resources. Checks all resources."""
         return any(self.served.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _explain_denied(self, kind: Kind, namespace: str) -> Denial:
-        """Return that the operator is not allowed to watch a kind, with the way out."""
+        """Return that the operator is not allowed to watch a kind, with advice."""
         way_out = "grant it that right, or remove the resource"
         if kind.key in self.in_namespace_of_stack:
             way_out = (

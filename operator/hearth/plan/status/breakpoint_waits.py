@@ -67,7 +67,7 @@ class StackAddress:
         """Return the commands that continue a resource, with and without the plugin.
 
         The token is the time, because a value that was handled before has no effect. A nested Stack is always a Stack,
-        in the namespace of its parent. Its users can write its status, so its words are quoted for the shell.
+        in the namespace of its parent. Its users can write its status, so values from it are quoted for the shell.
         """
         kind = STACK if wait.stack else self.kind
         name, value = shlex.quote(wait.stack or self.name), shlex.quote(wait.continue_value)
@@ -78,7 +78,10 @@ class StackAddress:
 
 
 def find_waits(planner: StackPlanner) -> Iterator[BreakpointWait]:
-    """Find all waits, by name, so that a restart changes none; one for several objects of a removed resource."""
+    """Find all waits, one for several objects of a removed resource.
+
+    They are sorted by name, so that a restart does not change them.
+    """
     for name, hook in sorted(planner.stopped.items()):
         yield BreakpointWait(resource=name, hook=hook, ref=planner.statuses[name].ref)
     seen = set()
@@ -110,7 +113,7 @@ def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[Breakpoint
 def is_stopped(planner: StackPlanner, memory: InMemoryState) -> bool:
     """Return whether a resource waits at a breakpoint and no other step can proceed.
 
-    Only if one waits, this checks the obsolete objects.
+    The obsolete objects are checked only if a resource waits.
     """
     is_moving = planner.ready_steps or memory.in_flight or planner.kinds.unsynced
     if is_moving or planner.by_state[ResourceState.PROGRESSING] or planner.by_state[ResourceState.RETRYING]:

@@ -162,7 +162,7 @@ def describe_news(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[
 
 
 def is_entry(entry: Any) -> bool:
-    """Return whether it is a problem in the form of the status."""
+    """Return whether the value is a problem in the form of the status."""
     keys = ("resource", "kind", "name", "message")
     return isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in keys)
 

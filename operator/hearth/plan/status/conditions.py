@@ -33,7 +33,7 @@ def build_conditions(
     status stays; now: RFC 3339; extras: the extra conditions that are True, each type once.
     """
     reason, message = headline
-    # `Ready` has the whole message, and a description of the Stack shows all conditions.
+    # Only `Ready` has the whole message, because a description of the Stack shows all conditions.
     brief = message.partition("\n")[0]
     known = {condition.get("type"): condition for condition in before}
     wanted = (
@@ -107,7 +107,7 @@ SHOWN: Final = frozenset({STALLED, *ConditionType})
 def summarize(status: Any) -> tuple[tuple[str, ...], str]:
     """Return the shown conditions that are True, and since when the Stack is reconciling ("" if it is not).
 
-    One pass, because each status that a watch brings is summarized. Equal conditions are one object.
+    This runs for every status from a watch, so it takes one pass, and equal conditions are one object.
     """
     entries = status.get("conditions") if isinstance(status, dict) else None
     found: list[str] = []

@@ -60,7 +60,7 @@ def explain_lost_rights(account: str) -> str:
 
 
 def find_first(children: Iterable[Child]) -> list[Child]:
-    """Find the first few objects by name. The order of the cache is another one after a restart."""
+    """Find the first few objects by name, because a restart changes the order of the cache."""
     return heapq.nsmallest(enumeration.NAMED_AT_MOST, children, key=lambda each: str(each.ref))
 
 
@@ -77,18 +77,18 @@ def describe(child: Child, *, cause: str = "") -> str:
 
 
 def find_report(child: Child, reader: Reader) -> str:
-    """Return the object's report on what blocks its deletion, for readers who may get the object; "" for nothing."""
+    """Return what the object reports about its blocked deletion, for readers who may get the object; "" for nothing."""
     report = object_reports.explain_deletion(child.kind.key, child.fields)
     return shorten(report) if report and reader.find(child) is Access.GRANTED else ""
 
 
 def shorten(text: str) -> str:
-    """Return a text that another object states, cut if it is long."""
+    """Return a text of another object, cut if it is long."""
     return text if len(text) <= QUOTED_LENGTH else f"{text[:QUOTED_LENGTH]}…"
 
 
 def describe_with_cause(child: Child, reader: Reader) -> str:
-    """Describe the object, with its own report on what blocks its deletion, for a nested Stack or a Namespace.
+    """Describe the object. For a nested Stack or a Namespace, add its own report on its blocked deletion.
 
     reader: the Stack that reads it. Text of another object is shown only to readers who may get that object.
     """

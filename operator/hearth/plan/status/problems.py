@@ -41,7 +41,7 @@ def _find_externals(planner: StackPlanner) -> Iterator[tuple[str, ResourceStatus
 
 
 def _find_names(planner: StackPlanner) -> list[str]:
-    """Find the names of the first resources that are problems: by name, so that a restart changes none."""
+    """Find the names of the first problematic resources, sorted so that a restart does not change them."""
     found: list[str] = []
     for state in (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.WAITING):
         if planner.by_state[state] and len(found) < AT_MOST:
@@ -50,7 +50,7 @@ def _find_names(planner: StackPlanner) -> list[str]:
 
 
 def _find_in(planner: StackPlanner, state: ResourceState) -> Iterator[str]:
-    """Find the resources in one state, without those that only wait for others."""
+    """Find the resources in one state, except resources that only wait for others."""
     names = planner.by_state[state]
     if state is not ResourceState.WAITING:
         return iter(names)

@@ -66,7 +66,7 @@ class StatusInput:
     target: Target | None = None
     """None before the operator accepts the first definition."""
     is_recorded: bool = True
-    """Whether the status already stores the target. No step is allowed before."""
+    """Whether the status already stores the target. No step is allowed before that."""
     completed: CompletedRevisions = field(default_factory=CompletedRevisions)
     last_failed: int | None = None
     """The last failed revision."""
@@ -74,18 +74,18 @@ class StatusInput:
     handled: Mapping[str, str] = field(default_factory=dict)
     """The last handled token of each request."""
     finished: FinishedWork | None = None
-    """What ran once and succeeded."""
+    """Work that ran once and succeeded."""
     refreshed_parameters: tuple[str, ...] = ()
     """The sensitive parameters whose values changed since the revision of a rollback."""
     tampered: str = ""
     """Message about stored revisions that differ from what this operator wrote."""
     is_paused: bool = False
     protected_by: str = ""
-    """What forbids the requested deletion, and the way out; "" for nothing."""
+    """The setting that forbids the requested deletion, with advice; "" for none."""
     expires_at: float | None = None
     """When the Stack is deleted, in seconds since the epoch; None for never."""
     expiry_warning: str = ""
-    """That this is soon, and the ways out; "" as long as there is time."""
+    """Warning that the Stack expires soon, with advice; "" as long as there is time."""
     is_suspended: bool = False
     """Whether `spec.suspended` is true."""
     timed_out_after: float | None = None
@@ -194,7 +194,8 @@ def is_stuck(status_input: StatusInput) -> bool:
 def _is_refused(status_input: StatusInput, planner: StackPlanner | None) -> bool:
     """Return whether a rejected definition is the first fact to report.
 
-    For a suspended Stack, it is only if no known object could be suspended, because a rejection does not block that.
+    For a suspended Stack, this is true only if no known object could be suspended, because a rejection does not prevent
+    that.
     """
     return (
         status_input.rejection is not None
@@ -374,7 +375,7 @@ def _find_options(status_input: StatusInput, planner: StackPlanner | None) -> It
 def _find_blockage(
     status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
-    """Find what blocks a deletion: `spec.protected`, `spec.paused`, an internal error, or a cause outside the operator."""
+    """Find the cause of a blocked deletion: `spec.protected`, `spec.paused`, an internal error, or an external one."""
     if status_input.protected_by:
         found = cleanup_planner.PROTECTED, status_input.protected_by
     elif status_input.is_paused:
@@ -430,7 +431,7 @@ def _waited_for(planner: StackPlanner) -> str:
 # following resources change until the steps before them are done, and the message reflects that.
 
 NAMED_AT_MOST: Final = 50
-"""Names of one kind of step: a message is read by people, and has to fit into a condition."""
+"""Maximum names of one kind of step. People read the message, and it has to fit into a condition."""
 
 
 def describe(planner: StackPlanner) -> str:

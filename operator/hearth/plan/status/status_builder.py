@@ -56,7 +56,7 @@ def build_status(
         status["state"] = words
     status.update(check_result.encode(status_input.check))
     if planner is None and status_input.cluster_problem is not None:
-        # The last known state of the cluster.
+        # Keep the last known state of the cluster.
         status.update({key: before[key] for key in PLANNED if key in before})
     if status_input.sources:
         status["sources"] = [
@@ -73,8 +73,9 @@ def build_status(
 
 
 def find_earlier_completed(completed: CompletedRevisions, before: Mapping[str, Any]) -> list[int]:
-    """Return the revisions that completed before the last two, from the previous status. Only for people: nothing acts
-    on it.
+    """Return the revisions that completed before the last two, from the previous status.
+
+    They are for information only: nothing acts on them.
     """
     listed = before.get(EARLIER)
     found = [*(listed if isinstance(listed, list) else ())]
@@ -163,7 +164,7 @@ def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
 
 
 def _describe_plan(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
-    """Describe the resources or members, and what waits or has no effect. offset: see `_describe_resources`."""
+    """Describe the resources or members, waits, and settings without effect. offset: see `_describe_resources`."""
     found_outputs = evaluate(planner)
     details = _describe_resources(planner, memory, offset=offset)
     details = (
@@ -181,7 +182,7 @@ def _describe_plan(status_input: StatusInput, planner: StackPlanner, memory: InM
 def _find_warnings(
     status_input: StatusInput, planner: StackPlanner, memory: InMemoryState, *, wrong_outputs: Iterable[str]
 ) -> list[str]:
-    """Find the first parts of the spec that have no effect, or not the one that the user may expect."""
+    """Find the first parts of the spec that have no effect, or not the effect that the user may expect."""
     warnings = [
         *([status_input.pin_mistake] if status_input.pin_mistake else []),
         *rollback_notes.describe_ignored(
@@ -213,7 +214,7 @@ def _find_kept(status_input: StatusInput, planner: StackPlanner) -> Iterator[str
 
 
 def _find_renames(planner: StackPlanner, memory: InMemoryState) -> Iterator[str]:
-    """Find new resources that seem to be renamed ones, while the objects of the former are still there."""
+    """Find new resources that look like renamed ones, while objects of the former resources still exist."""
     former = {child.resource: child.kind.key for child in planner.cleanup.children.values()}
     if not any(map(data_kinds.may_hold_data, former.values())):
         return
@@ -354,7 +355,7 @@ TEXTS = ("reason", "message")
 
 
 def redact_status(status: Object, hidden: Collection[str]) -> Object:
-    """Remove the texts `hidden` from the status; return it unchanged without such texts."""
+    """Remove the texts `hidden` from the status; return it unchanged if there are none."""
     if not hidden:
         return status
     covered = map_entries(status, ("conditions", "problems"), lambda entry: cover(entry, hidden))
@@ -368,12 +369,12 @@ def redact_status(status: Object, hidden: Collection[str]) -> Object:
 
 
 def shorten_status(status: Object) -> Object:
-    """Cut texts that are too long for a status. After the redaction, which does not find a part of a text."""
+    """Cut texts that are too long for a status. This must follow the redaction, which does not find parts of a text."""
     return map_entries(map_entries(status, ("conditions",), shorten_reason), ("problems",), shorten)
 
 
 def map_entries(status: Object, parts: Collection[str], change: Callable[[Object], Object]) -> Object:
-    """Return the status with other entries in these lists. The result of a check has a list of problems as well."""
+    """Return the status with changed entries in these lists. The result of a check also has a list of problems."""
     changed = {**status, **{part: list(map(change, status[part])) for part in parts if part in status}}
     check = status.get(check_result.VERB)
     if "problems" in parts and check and "problems" in check:

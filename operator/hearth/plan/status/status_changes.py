@@ -102,11 +102,11 @@ class StackEvent:
 def find_events(
     before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str] = (), owed: Collection[str] = ()
 ) -> tuple[list[StackEvent], frozenset[str]]:
-    """Return the Events that a change of the status deserves. unfinished, owed, second result: see `find_conditions`."""
+    """Return the Events for a change of the status. unfinished, owed, second result: see `find_conditions`."""
     ready, check = conditions.find(after, "Ready"), find_check(before, after)
     changed, later = find_conditions(before, after, unfinished=unfinished, owed=owed)
     found = [*find_stop(before, after), *find_tampered(before, after), *check, *find_warnings(before, after), *changed]
-    # A condition with the same reason lists all resources, and the outcome only the first one.
+    # A condition with the same reason lists all resources, but the outcome lists only the first one.
     is_said = any(each.reason == ready["reason"] for each in changed)
     if not check and not is_said and is_new_outcome(before, after):
         severity = Severity.WARNING if is_true(after, "Stalled") else Severity.NORMAL
@@ -144,8 +144,8 @@ def find_conditions(
 ) -> tuple[list[StackEvent], frozenset[str]]:
     """Return an Event for each notable condition that became True, and for the end of a pause.
 
-    unfinished: the conditions whose text still waits for the name of a field manager; owed: those that became True
-    before with such a text. The second result is `owed` for the next status.
+    unfinished: the conditions whose text still waits for the name of a field manager; owed: the conditions that became
+    True earlier with an unfinished text. The second result is `owed` for the next status.
     """
     found, later = [], set()
     for type_, traits in condition_types.TABLE.items():

@@ -41,7 +41,7 @@ class RestoredClaim:
 class RollbackRequest:
     """A rollback that a user requests. It applies to the definition in the spec at that time, and to no later one.
 
-    One to a snapshot restores its volumes once: first all workloads are suspended, then the claims are replaced.
+    A rollback to a snapshot restores its volumes once: first all workloads are suspended, then the claims are replaced.
     """
 
     to_revision: int
@@ -49,8 +49,8 @@ class RollbackRequest:
     spec_hash: str
     """Hash of the definition in the spec at that time; "" while it is unknown."""
     revision: int
-    """The resolved revision. It is resolved once. `EMPTY_REVISION` if it does not exist: the request is then rejected.
-    """
+    """The resolved revision, which never changes. `EMPTY_REVISION` if it does not exist: the request is then
+    rejected."""
     snapshot: str = ""
     """The name of the StackSnapshot; "" for a rollback to a revision."""
     snapshot_uid: str = ""
@@ -62,7 +62,8 @@ class RollbackRequest:
     is_restored: bool = False
     """Whether the restore completed, or a later definition ended it. The claims then stay as they are."""
     is_ended: bool = False
-    """Whether a retry ended it after it was complete: the definition in the spec applies again, although it is the same."""
+    """Whether a retry ended it after its completion: the definition in the spec applies again, although it is
+    unchanged."""
 
     @property
     def is_resolved(self) -> bool:
@@ -80,7 +81,7 @@ class CompletedRevisions:
 
     last: int | None = None
     previous: int | None = None
-    """The last one other than `last`."""
+    """The last completed revision other than `last`."""
     is_known: bool = True
     """Whether the history is complete. Entries of an earlier process may be lost."""
 
@@ -90,7 +91,7 @@ class CompletedRevisions:
         return self.last is not None or self.is_known
 
     def note(self, revision: int) -> CompletedRevisions:
-        """Add a completed revision. Revision 0 does not count: a request for the last revision never means it."""
+        """Add a completed revision, except revision 0: a request for the last revision never means it."""
         return (
             self if revision in (self.last, EMPTY_REVISION) else CompletedRevisions(last=revision, previous=self.last)
         )
@@ -120,19 +121,19 @@ class LastBatch:
     since: float
     """When it completed, in seconds since the epoch."""
     updated: int
-    """How many members were up to date then."""
+    """How many members were up to date at that time."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DetachedSet:
-    """A StatefulSet that is deleted without its Pods and claims. The next one must have its name, to take them over."""
+    """A StatefulSet that is deleted without its Pods and claims. Its successor needs its name to take them over."""
 
     resource: str
     incarnation: int
     namespace: str
     name: str
     uid: str
-    """Of the deleted one."""
+    """UID of the deleted StatefulSet."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +166,13 @@ class Target:
     earlier_revision: int = 0
     """The highest revision of all earlier targets, if it is above this target's revision; otherwise 0."""
     suspend: SuspendTransition | None = None
-    """The last change of `spec.suspended`, if it names the current action of this target."""
+    """The last change of `spec.suspended`, if it determines the current action of this target."""
     cluster: str = ""
     """URL of the API server that has the objects; "" for the Stack's own."""
     definition_revision: int = 0
     """Of an instance: the revision of its StackDefinition; 0 for other Stacks."""
     removed: tuple[int, ...] = ()
-    """Of a group: indices that no member has any longer."""
+    """Of a group: indices that members no longer use."""
     surge: int = 0
     """Of a group: the members beyond its size, until a rolling update is done."""
     batches: tuple[LastBatch, ...] = ()

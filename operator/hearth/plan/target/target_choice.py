@@ -67,7 +67,7 @@ def choose_target(
     if rollback is not None and not rollback.is_overridden(latest):
         return TargetChoice(cause=TargetCause.ROLLBACK, revision=rollback.revision, rollback=rollback)
     if rollback is not None and rollback.claims:
-        # The later definition ended the restore. Data that is written from now on must survive even if the definition
+        # The later definition ended the restore. Data that is written from now on must survive, even if the definition
         # returns.
         rollback = dataclasses.replace(rollback, is_restored=True)
     if request.failure and completed.has_target:
@@ -105,7 +105,7 @@ def _is_given_up(request: TargetRequest, before: Target) -> bool:
 def _find_last_hash(before: Target | None, hashes: Mapping[int, str]) -> str:
     """Return the hash of the last definition in the spec that was a target, or "" if unknown.
 
-    A definition that ended a rollback does not revive it by becoming unreadable.
+    A definition that ended a rollback and then becomes unreadable does not revive the rollback.
     """
     if before is None or before.cause is TargetCause.ROLLBACK:
         return ""
@@ -200,7 +200,7 @@ def restart_timeout(target: Target, *, now: float) -> Target:
 # Start and completion of a target, and the state that it keeps from the previous one.
 
 MAX_PROTECTED_REVISIONS = 16
-"""Maximum of revisions whose objects are protected at a time: one, and one more for each restart during a change."""
+"""Maximum number of revisions whose objects are protected at a time: one, plus one for each restart during a change."""
 FAILURE_LENGTH = 1_024
 """Maximum characters of a stored failure message."""
 
@@ -275,7 +275,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
 
 
 def _retry(target: Target, context: TargetContext) -> Target:
-    """Restart the timeout of a target. A completed one starts again where unhealthy objects wait for an update."""
+    """Restart the timeout of a target. A completed one starts again if unhealthy objects wait for an update."""
     if target.is_completed and not context.heals_on_update:
         return target
     return dataclasses.replace(
@@ -289,7 +289,7 @@ def _retry(target: Target, context: TargetContext) -> Target:
 def _find_breakpoints(before: Target | None, revision: int, context: TargetContext) -> tuple[ClearedBreakpoints, str]:
     """Return the breakpoints that stay cleared, and the key that records the stops after changes: see `Target`."""
     if context.resized:
-        # An autoscaler must neither release a member that is stopped nor stop one that was released.
+        # An autoscaler must neither continue a stopped member nor stop a continued one.
         is_known = before is not None and before.revision == context.resized
         cleared, key = (
             (before.cleared, before.breakpoint_key) if before is not None and is_known else (NONE_CLEARED, "")
@@ -307,8 +307,7 @@ def _find_breakpoints(before: Target | None, revision: int, context: TargetConte
 def _find_batches(before: Target | None, choice: TargetChoice) -> tuple[LastBatch, ...]:
     """Return the batch ends that count for a new target: those of an update in progress, which it may continue.
 
-    The number of updated members from that update does not apply to the new target. A rollback does not wait for a
-    pause.
+    The number of updated members does not apply to the new target. A rollback does not wait for a pause.
     """
     if before is None or before.is_completed or before.cause is not choice.cause:
         return ()

@@ -29,9 +29,9 @@ from hearth.plan.target.target_choice import MAX_PROTECTED_REVISIONS
 TOO_HIGH = 10**limits.COUNT_DIGITS
 """Exclusive upper bound of revision numbers."""
 BATCHES_KEPT = 500
-"""Rolling updates whose last batch a status stores. Those beyond it pause once more after a restart."""
+"""Maximum rolling updates whose last batch a status stores. All others pause once more after a restart."""
 DETACHED_KEPT = 500
-"""StatefulSets without their successors that a status stores. Further ones wait for these."""
+"""Maximum StatefulSets without successors that a status stores. Any others wait for these."""
 TARGET = "target"
 CONTROLLER_STATE = "controllerState"
 
@@ -268,7 +268,7 @@ def read_memory(status: Mapping[str, Any], *, uid: str, hashes: HashFunction) ->
     try:
         is_signed = hashes.is_signed(PURPOSE, _describe(memory, uid), signature)
     except (TypeError, ValueError, RecursionError):
-        # Nested too deeply, or a number that JSON cannot represent: the operator did not write it.
+        # The operator did not write it: it is nested too deeply, or contains a number that JSON cannot represent.
         return None
     return memory if is_signed else None
 

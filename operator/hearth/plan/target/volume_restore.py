@@ -101,7 +101,7 @@ def restore_volumes(blueprint: Blueprint, request: RollbackRequest) -> Blueprint
 
 
 def order_names(blueprint: Blueprint, first: Set[str]) -> dict[str, int]:
-    """Return the positions of resources, and of collections as a whole: those in `first` before all others."""
+    """Return the positions of resources and whole collections: the names in `first` before all others."""
     places = {name: each.index for name, each in blueprint.resources.items()}
     places |= {members.name_all(name): each.index for name, each in blueprint.collections.items()}
     found = sorted(places, key=lambda name: (name not in first, places[name]))
@@ -124,7 +124,7 @@ def restore_claim(
 
 
 def find_required(blueprint: Blueprint, claims: Mapping[str, RestoredClaim]) -> set[str]:
-    """Return the claims and all that they require, directly or indirectly: resources, and collections as a whole."""
+    """Return the claims and everything that they require, directly or indirectly: resources, and whole collections."""
     found: set[str] = set()
     left = list(claims)
     while left:
