@@ -35,7 +35,7 @@ KEYWORDS = LITERALS | frozenset(
 """Words that CEL reserves."""
 
 LISTED_FIELDS = 6
-"""Fields that a message lists at most: `stack` has three."""
+"""Maximum fields that a message lists; `stack` has three."""
 DATA_FUNCTIONS: Final = frozenset({"toJson", "toYaml", "sha256", "merge", "sort", "sum"})
 """Hearth's own functions. Each result is the same for equal inputs, so that nothing is written again without a change."""
 FUNCTION_NAMES = DATA_FUNCTIONS | frozenset(
@@ -50,16 +50,17 @@ _CALL = r"\s*(?:\(|//)"
 _OPTIONAL_USES = re.compile(
     rf"\?|\boptional\b|\b(?:first|has|hasValue|last|optFlatMap|optMap|or|orValue|unwrapOpt|value){_CALL}"
 )
-"""The notation of optional values, the functions and macros of their extension, and `has`, which becomes one of them."""
+"""Uses of optional values: their notation, the functions and macros of their extension, and `has`, which becomes one of
+them."""
 _LIBRARY_USES = re.compile(
     r"\b(?:base64|cel|math|strings)\b|\b(?:charAt|format|indexOf|join|lastIndexOf|lowerAscii|quote|replace|reverse|split"
     rf"|substring|trim|upperAscii){_CALL}"
 )
 """The other functions and macros, or the prefixes of their names."""
 Look: TypeAlias = Callable[[str], tuple[str, Iterable[str]]]
-"""Maps the name of a protobuf message of Hearth to its name for people, and its fields."""
+"""Maps the name of a protobuf message of Hearth to its displayed name and its fields."""
 _IMMORTAL = 1 << 40
-"""More references than any process drops."""
+"""More references than any process ever drops."""
 
 
 def _keep_none_alive() -> None:
@@ -81,14 +82,14 @@ class CelError:
 
     line: int
     column: int
-    """Both from 1."""
+    """Line and column start at 1."""
     message: str
     is_syntax: bool = False
     """Whether the text is not an expression at all, so that it may be meant as text."""
 
 
 class CelCompileError(ValueError):
-    """An expression that CEL rejects; carries every error, none if all of them may be ignored."""
+    """An expression that CEL rejects, with every error; with none if all errors can be ignored."""
 
     def __init__(self, faults: tuple[CelError, ...], *, is_final: bool = True) -> None:
         """Create the error. is_final: whether the expression is to blame, not its environment."""
@@ -113,7 +114,7 @@ class Library(enum.Enum):
 
 
 def find_library(text: str) -> Library:
-    """Find the extensions that an expression may need. A text that only looks like a use costs memory, nothing else."""
+    """Find the extensions that an expression may need. A false match only costs memory."""
     if _LIBRARY_USES.search(text) is not None:
         return Library.FULL
     return Library.OPTIONAL if _OPTIONAL_USES.search(text) is not None else Library.NONE
@@ -201,9 +202,9 @@ def quantity_functions(own: Any) -> list[Any]:
 
 
 def data_functions(*, is_for_checks: bool) -> list[Any]:
-    """Return the functions that CEL lacks and templates need: JSON, YAML and digest of a value, maps and lists put together.
+    """Return the functions that templates need and CEL lacks: JSON, YAML, digests, merged maps, sorted lists, sums.
 
-    is_for_checks: for the type checker, which knows types that no value has when it runs.
+    is_for_checks: for the type checker, which knows types that no value has at run time.
     """
     kinds = cel.Type
     every = ("STRING", "INT", "UINT", "DOUBLE", "BOOL", "NULL", "MAP", "LIST", "BYTES", "TIMESTAMP", "DURATION")
@@ -252,7 +253,7 @@ def to_plain(value: Any) -> Any:
             None | bool() | int() | str() | float() | bytes() | bytearray() | datetime.datetime() | datetime.timedelta()
         ):
             return cel_values.convert(value)
-    # An unsigned integer has a class of its own.
+    # An unsigned integer has its own class.
     return int(value)
 
 
@@ -275,7 +276,7 @@ def sort_list(values: Sequence[Any]) -> list[Any]:
 
 
 def add_up(values: Sequence[Any]) -> float:
-    """Return the sum of a list of numbers, 0 of none. Raises ValueError."""
+    """Return the sum of a list of numbers, or 0 for an empty list. Raises ValueError."""
     if not all(is_number(each) for each in values):
         raise ValueError("sum takes a list of numbers")
     return math.fsum(values)
@@ -304,7 +305,7 @@ _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 
 def parse_faults(output: str, text: str, look: Look) -> tuple[CelError, ...]:
-    """Parse the compiler's errors, without follow-up errors and those that Hearth accepts."""
+    """Parse the compiler's errors, except follow-up errors and errors that Hearth accepts."""
     complaints = _FAULT.findall(output)
     if any(message.startswith(_SYNTAX) for _, _, message in complaints):
         # Errors after the first syntax error only follow from it, and some have no position.
@@ -334,7 +335,7 @@ def clean(message: str) -> str:
     return _STATUS.sub("", _STATUS.sub("", message.strip()))
 
 
-# A follow-up error, or an error about a type of Hearth, which is not the user's mistake.
+# A follow-up error, or an error about a type of Hearth, which is not the user's error.
 _ECHO = re.compile(r"'\*error\*'|expression of type 'hearth_types_\d+\.\w+' cannot be the operand")
 # `test ? value : null` drops a key; only a type checker rejects its two types.
 _CHOICE_OF_NULL = re.compile(r"overload for '_\?_:_' applied to .*\bnull_type\b")
@@ -354,7 +355,7 @@ _BREAKS = (
     (re.compile(r"(?:\w+ )+input '(.*?)'(?: expecting .*)?", re.DOTALL), "unexpected '{0}'"),
     (re.compile(r"missing (.*) at ('.*')"), "{0} is missing before {1}"),
 )
-"""How CEL's parser reports where it fails, and the same for people."""
+"""Patterns of errors from CEL's parser, each with the text for users."""
 
 
 def reword_break(message: str) -> str:
@@ -397,7 +398,7 @@ def advise(operator: str, operands: str) -> str:
 
 
 def strip_package(message: str) -> str:
-    """Replace the names of Hearth's own types in `message` with their names for people."""
+    """Replace the names of Hearth's own types in `message` with their displayed names."""
     return _TYPE_PACKAGE.sub("", message)
 
 

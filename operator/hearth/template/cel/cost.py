@@ -35,9 +35,10 @@ START = 5.0
 LIST_COPY = 0.02
 """Microseconds for each element when a list grows by one: CEL copies the list each time."""
 LIST_COPY_BYTES = 16
-"""Bytes of memory for each such element, which are freed only after the evaluation."""
+"""Bytes of memory for each of these elements, which are freed only after the evaluation."""
 SMALL_COUNT = 8
-"""Concatenation operands, and values in lists and maps, up to which an expression over small inputs needs no bound."""
+"""Maximum concatenation operands, or values in lists and maps, for which an expression over small inputs needs no
+bound."""
 
 Scope: TypeAlias = Mapping[str, Bound]
 Rule: TypeAlias = Callable[[Scope, Meter], Bound]
@@ -50,7 +51,7 @@ MATCH = 0.01
 """Microseconds for each instruction and character, if all instructions are tried at each character."""
 UNICODE_CLASS = 1_200
 MOST_REPEATED = 1_000
-"""RE2 rejects more, including nested repetitions."""
+"""RE2 rejects more repetitions, including nested ones."""
 LARGEST_PATTERN = 1_000_000
 _REPETITION = re.compile(r"\{(?:\d*,)?(\d+),?\}")
 _CLASS = re.compile(r"\\[pPC]|\[\^|\\[DSW]")
@@ -88,7 +89,7 @@ def number(meter: Meter, _given: Sequence[Bound]) -> Bound:
 
 
 def rewrite(meter: Meter, given: Sequence[Bound], *, growth: float) -> Bound:
-    """Bound a function that returns a text so many times as long as its operands, or a number as text."""
+    """Bound a function that returns a text `growth` times as long as its operands, or a number as text."""
     whole = value_sizes.join(*given)
     size = growth * whole.text + LONGEST_NUMBER
     return meter.make(Bound(1, size, size), time=whole.copy_time * 10)
@@ -186,7 +187,7 @@ def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def write(meter: Meter, given: Sequence[Bound], *, time: float, punctuation: float) -> Bound:
-    """Bound a value written as JSON or YAML: a character may take six.
+    """Bound a value written as JSON or YAML, where a character may take six.
 
     time: microseconds for a value or character; punctuation: characters around each value.
     """
@@ -208,7 +209,7 @@ def merge(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def sort(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a sorted list. Texts may differ in their ends only."""
+    """Bound a sorted list. In the worst case, texts differ only at their ends."""
     values = given[0]
     rounds = math.log2(max(2.0, values.count))
     spent = PYTHON + values.copy_time * 20 + values.nodes + rounds * (values.count * STEP + values.text * TEXT_COPY)
@@ -278,12 +279,12 @@ HARMLESS = syntax_tree.STEPS.union(_NUMBERS, _SCALARS, _SAME, SLOW, ("_?_:_", "_
 
 
 def count_steps(name: str) -> float:
-    """Return how many ordinary nodes of a tree a harmless function takes the time of."""
+    """Return the time of a harmless function, as a number of ordinary nodes of a tree."""
     if name in QUANTITIES:
         return QUANTITY / STEP
     if name in _READERS:
         return READ / TEXT_COPY
-    # Nested, it makes its text longer each time.
+    # Nested calls make the text longer each time.
     return 8 if name == ENCODE else 1
 
 
@@ -425,7 +426,7 @@ def _compile_constant(constant: Any) -> Rule:
 def _compile_name(name: str) -> Rule:
     def rule(scope: Scope, meter: Meter) -> Bound:
         meter.add(STEP)
-        # A name that is not a variable is a type name.
+        # A name that is not a variable is the name of a type.
         return scope.get(name, SCALAR)
 
     return rule

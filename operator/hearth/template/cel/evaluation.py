@@ -56,7 +56,7 @@ class Excess:
 
 
 class Unevaluated(Exception):
-    """The work needs expressions whose evaluation is not complete: start it again afterwards."""
+    """Expressions that the work needs are still being evaluated. Start the work again afterwards."""
 
 
 Answer: TypeAlias = Value | Failure | Absent | Unwritable | Excess
@@ -73,7 +73,7 @@ class PackedInput:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PackedInputs:
-    """The inputs of an expression that reads such lists."""
+    """The inputs of an expression that reads packed lists."""
 
     data: Mapping[str, Any] = field(repr=False)
     """The other inputs."""
@@ -93,7 +93,7 @@ class PackedInputs:
         return f"reads {found}; {most}, with all fields that Stacks read: read fewer fields, or make the list shorter"
 
     def identify(self) -> bytes:
-        """Return bytes that equal inputs have in common. Raises TypeError if JSON cannot represent them."""
+        """Return bytes that are equal for equal inputs. Raises TypeError if JSON cannot represent the inputs."""
         return b"\n".join((self._write_head(), *(each.objects.identify() for each in self.lists.values())))
 
     def write(self) -> bytes:
@@ -141,7 +141,7 @@ class ScriptEvaluator(Protocol):
 
 
 class Alone:
-    """The evaluator if only the caller's own process exists."""
+    """The evaluator of a process that has no other process for evaluations."""
 
     def admits(self, cost: Cost) -> bool:
         """Return whether the cost is within the limits of one expression."""

@@ -31,7 +31,7 @@ class AllowedNames:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ValidExpression:
-    """An expression without mistakes."""
+    """An expression without errors."""
 
     parsed: Parsed
     result: str
@@ -40,7 +40,7 @@ class ValidExpression:
 
 @dataclass(slots=True, kw_only=True)
 class ExpressionValidator:
-    """Validates the expressions of one template, and collects the mistakes."""
+    """Validates the expressions of one template, and collects the errors."""
 
     scope: type_checker.TypeScope
     """Every name that exists, with its type."""
@@ -49,18 +49,18 @@ class ExpressionValidator:
     secrets: Collection[str] = frozenset()
     """The names that are Secrets."""
     externals: Mapping[str, bool] = field(default_factory=dict)
-    """By name that is only read, whether it is a list of all namespaces."""
+    """By name of an external object: whether it is a list of objects in all namespaces."""
     expressions: int = 0
     """The number of validated expressions."""
 
     def note(self, path: str, message: str) -> None:
-        """Record a mistake."""
+        """Record an error."""
         self.mistakes.append(Mistake(path=path, message=message))
 
     def examine(
         self, text: str, *, path: str, allowed: AllowedNames, is_within_text: bool = False
     ) -> ValidExpression | None:
-        """Validate an expression. Returns None if it has mistakes. Raises InvalidDefinition if there are too many.
+        """Validate an expression. Returns None if it has errors. Raises InvalidDefinition if there are too many.
 
         is_within_text: whether `${…}` is around it, which may be meant as text.
         """
@@ -89,7 +89,7 @@ class ExpressionValidator:
         try:
             return ValidExpression(parsed=expressions.parse_optional(text), result=result)
         except cel_environment.CelCompileError as refusal:
-            # CEL allows no further step.
+            # CEL rejects the expression with the added step.
             self.note_faults(refusal.faults, text, path)
             return None
 
@@ -135,7 +135,7 @@ class ExpressionValidator:
         return not wrong
 
     def check_secrets(self, parsed: Parsed, *, path: str) -> bool:
-        """Return whether it reads no texts of Secrets, which an API server returns in another field only."""
+        """Return whether it reads no `stringData` of a Secret, which the API server stores as `data`."""
         wrong = dict.fromkeys(
             read.root
             for read in parsed.reads.reads
@@ -154,20 +154,20 @@ class ExpressionValidator:
         return self.scope.types.get(name) == self.scope.objects.get(name)
 
     def check_fit(self, expression: ValidExpression, shape: Shape, *, path: str) -> None:
-        """Return whether a location of that shape accepts the result of a whole expression."""
+        """Check that a location of that shape accepts the result of a whole expression."""
         if not type_checker.fits(expression.result, shape):
             gives = type_checker.describe_result(expression.result)
             text = error_hints.quote_expression(expression.parsed.text)
             self.note(path, f"must be {literal_validator.name_type(shape)}, {text} gives {gives}; {advise(shape)}")
 
     def check_text(self, shape: Shape, *, path: str) -> None:
-        """Return whether a location of that shape accepts text, which an interpolated string always is."""
+        """Check that a location of that shape accepts text, which an interpolated string always is."""
         if shape.type not in (Type.STRING, Type.OPEN):
             wanted = literal_validator.name_type(shape)
             self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
 
     def note_name(self, name: str, message: str, parsed: Parsed, path: str) -> None:
-        """Record a mistake at the first place where an expression names something."""
+        """Record an error at the first place where an expression uses a name."""
         line, column = find_place(parsed.text, expressions.find_offset(parsed, name))
         self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
 

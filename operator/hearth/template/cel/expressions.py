@@ -52,7 +52,7 @@ PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
 UNPACK_TIME, UNPACK_MEMORY = 0.02, 16
 """Microseconds and bytes for each byte of an object that is unpacked."""
 ESTIMATORS_KEPT = 256
-"""Estimators of expressions that only need one if their inputs are large."""
+"""Number of cached estimators, for expressions that need one only if their inputs are large."""
 _TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
 _ERROR = cel.Type.ERROR
 _COMPARED = operator.attrgetter("parsed", "path", "names", "constants", "reads", "is_sensitive", "needs_bound")
@@ -72,7 +72,7 @@ class Parsed:
     required: tuple[FieldRead, ...]
     optional: tuple[FieldRead, ...]
     estimator: Estimator | None
-    """None if all small inputs keep it cheap."""
+    """None if the expression stays cheap for all small inputs."""
 
 
 _parsed: WeightedCache[str, Parsed] = WeightedCache(most=TEXTS_KEPT, most_weight=limits.PARSED_BYTES)
@@ -188,7 +188,8 @@ def run(parsed: Parsed, data: Mapping[str, Any]) -> Any:
     except (TypeError, SystemError):
         # The wrapper cannot represent optionals and some other types.
         return Failed(UNWRITABLE)
-    # The wrapper returns an error as text, and reading the type takes as long as reading the value.
+    # The wrapper returns an error as text. Check the type only of texts, because reading it takes as long as reading
+    # the value.
     return Failed(value) if value.__class__ is str and result.type() == _ERROR else value
 
 
@@ -297,7 +298,7 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
     def classify_failure(
         self, data: Mapping[str, Any], message: str, *, names: tuple[str, ...]
     ) -> Pending | EvaluationError:
-        """Decide whether evaluation failed because a value is missing; by the paths, never by the message."""
+        """Return Pending if the evaluation failed because a path is missing, otherwise an error. Ignore the message."""
         missing = find_missing(self.parsed, names, data)
         if missing:
             return Pending(missing=missing)
@@ -318,11 +319,12 @@ def find_missing(parsed: Parsed, names: Collection[str], data: Mapping[str, Any]
 
 
 def is_awaited(parsed: Parsed, read: FieldRead, data: Mapping[str, Any]) -> bool:
-    """Return whether `read` is of a child and missing; unknown with a computed key, which counts as missing."""
+    """Return whether `read` is a missing path of a child. A computed key is not known and counts as missing."""
     found, computed = data[read.root], read.steps
     if found.__class__ is list:
         if read.steps and isinstance(read.steps[0], int) and not 0 <= read.steps[0] < len(found):
-            # A collection has no more members than now, whether its position is stated or computed.
+            # A collection keeps its present number of members, so a position beyond them is an error, literal or
+            # computed.
             return False
         computed = read.steps[1:]
     return field_references.is_missing(found, read.steps) or (
@@ -399,7 +401,7 @@ def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def is_small(fields: Any) -> bool:
-    """Return whether an expression may receive all of it; for most objects, their JSON shows this fastest."""
+    """Return whether an expression may receive the whole value. For most objects, their JSON shows this fastest."""
     try:
         if len(orjson.dumps(fields)) <= limits.SMALL_INPUT_BYTES:
             return True
@@ -413,7 +415,7 @@ def is_small(fields: Any) -> bool:
 def find_paths(parsed: Parsed, name: str, fields: Collection[str], *, is_list: bool = False) -> frozenset[Path]:
     """Return the paths that are read of `name`; every one of `fields` if it is read as a whole.
 
-    is_list: whether the name is a list, of whose objects the paths are returned.
+    is_list: whether the name is a list. The paths are then those of its objects.
     """
     reads = field_references.find_object_reads(parsed.reads, (name,) if is_list else ())
     paths = {read.path for read in reads if read.root == name}

@@ -67,8 +67,8 @@ class ExpressionReads:
 
     reads: tuple[FieldRead, ...]
     intermediate: tuple[FieldRead, ...]
-    """Paths that must exist before an optional step, as `web.status` in `web.status.?x`; they are not read themselves.
-    """
+    """Paths that must exist before an optional step, for example `web.status` in `web.status.?x`. They are not read
+    themselves."""
     is_dynamic: bool
     """Whether a key or index is computed, so that a missing one cannot be detected beforehand."""
     counted: frozenset[str]
@@ -133,7 +133,7 @@ def is_missing(value: Any, steps: tuple[Step, ...]) -> bool:
 
 
 def shorten(paths: Iterable[Path]) -> frozenset[Path]:
-    """Return `paths` without those that lie below another."""
+    """Return `paths` without paths that lie below another path."""
     kept: list[Path] = []
     for path in sorted(set(paths)):
         if not kept or path[: len(kept[-1])] != kept[-1]:

@@ -133,7 +133,7 @@ def children(node: Any) -> list[Any]:
 def soften_has(tree: Any) -> bool:
     """Make every `has(a.b.c)` in the tree false, not an error, if `a` has no `b`.
 
-    Returns whether the tree contained any. It becomes `a.?b.?c.hasValue()`, which CEL evaluates so.
+    Returns whether the tree contained any. Each becomes `a.?b.?c.hasValue()`, which CEL evaluates in this way.
     """
     changed = False
     waiting = [tree.expr]

@@ -28,7 +28,7 @@ JUDGED_BYTES = 256
 _QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
 _OPTIONAL = "optional_type<"
 MESSAGES_KEPT = 20_000
-"""Number of entries that starts a new store; a cluster with many kinds needs about 3,000."""
+"""Number of messages after which a new store is started. A cluster with many kinds needs about 3,000."""
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STRUCT_FILE = "google/protobuf/struct.proto"
@@ -77,7 +77,7 @@ class MessageStore:
         files: dict[str, None] = {_STRUCT_FILE: None}
         for shape in added:
             message = file.message_type.add(name=self._names[id(shape)].rpartition(".")[2])
-            # Otherwise the library writes warnings about names that differ in an underscore to stderr.
+            # Otherwise, the library warns on stderr about names that differ only in an underscore.
             message.options.deprecated_legacy_json_field_conflicts = True
             files.update({self._files[used]: None for used in fill_message(message, shape, self._names)})
         files.pop(file.name, None)
@@ -85,7 +85,7 @@ class MessageStore:
         self.pool.AddSerializedFile(file.SerializeToString())
 
     def describe(self, message: str) -> tuple[str, list[str]]:
-        """Return the name of a message for people, and its field names; none if it is not Hearth's."""
+        """Return the displayed name of a message, and its field names; none if it is not Hearth's."""
         shape = self._by_name.get(message)
         return (message, []) if shape is None else (shape.name, list(shape.fields))
 
@@ -241,7 +241,7 @@ class TypeChecker:
     def make_environment(self, types: Mapping[str, str], *, library: Library) -> Any:
         """Create an environment with these variables, by name the type of each as CEL writes it; "" is dynamic.
 
-        The names of CEL's types are reserved. A resource that has one of them is a mistake that is reported elsewhere.
+        The names of CEL's types are reserved. A resource that has one of them is an error that is reported elsewhere.
         """
         variables = {name: parse_type(type_) for name, type_ in types.items() if name not in cel_environment.TYPE_NAMES}
         return cel_environment.new_environment(

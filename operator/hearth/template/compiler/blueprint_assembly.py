@@ -56,7 +56,7 @@ def assemble(
     stack: StackIdentity,
     surge: int = 0,
 ) -> ChunkedWork[Blueprint | None]:
-    """Assemble the blueprint; leave invalid parts out and record their mistakes in `evaluator`.
+    """Assemble the blueprint; leave invalid parts out and record their errors in `evaluator`.
 
     surge: members of a group beyond its size.
     """
@@ -67,7 +67,7 @@ def assemble(
     evaluator.externals = frozenset(each.source.name for each in resources if each.source.external is not None)
     evaluator.absent = absent - evaluator.collections
     evaluator.stacks = frozenset(each.source.name for each in resources if each.is_stack)
-    # A collection that is not present has no members.
+    # An absent collection has no members.
     evaluator.constants.update({name: [] for name in absent & evaluator.collections})
     evaluator.fields = {
         analyzed.source.name: analyzed.shape.fields for analyzed in resources if analyzed.shape.type is Type.OBJECT
@@ -103,7 +103,7 @@ def assemble(
 def bind_present(
     resources: Sequence[AnalyzedResource], evaluator: PartialEvaluator
 ) -> ChunkedWork[dict[str, list[BoundResource]]]:
-    """Return the resources without mistakes by name: one object, or the members of a collection."""
+    """Return the resources without errors by name: one object, or the members of a collection."""
     present: dict[str, list[BoundResource]] = {}
     for analyzed in resources:
         found = yield from resource_binding.bind(analyzed, evaluator)
@@ -122,7 +122,7 @@ def bind_present(
 
 
 def count_members(present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator) -> dict[str, int]:
-    """Return the number of members of each collection without mistakes."""
+    """Return the number of members of each collection without errors."""
     return {name: len(present[name]) for name in evaluator.collections if name in present}
 
 
@@ -162,7 +162,7 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
     externals: Mapping[str, ExternalBlueprint],
     member_kinds: Mapping[str, tuple[str, str]],
 ) -> ChunkedWork[Blueprint]:
-    """Make the blueprint of resources and outputs without mistakes.
+    """Make the blueprint of resources and outputs without errors.
 
     externals: objects that are only read; member_kinds: by collection the apiVersion and kind of its members.
     """
@@ -180,7 +180,7 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
             requires[members.name_all(name)] = [bound.name for bound in present[name]]
             yield
     dependents = yield from order.invert_in_pieces(requires)
-    # Complete only now: binding finds values that are derived from sensitive ones.
+    # Read the texts after binding, which finds values that are derived from sensitive ones.
     hidden = frozenset(evaluator.sensitivity.texts)
     made: dict[str, ResourceBlueprint] = {}
     collections: dict[str, CollectionBlueprint] = {}
@@ -268,7 +268,7 @@ def refuse_standstill(source: RollingSource, size: int, evaluator: PartialEvalua
 def trace(
     resources: Sequence[AnalyzedResource], evaluator: PartialEvaluator, ordered: Sequence[str]
 ) -> ChunkedWork[None]:
-    """Find the fields of every object that contain a sensitive value. ordered: the names in dependency order."""
+    """Record the fields of every object that contain a sensitive value. ordered: the names in dependency order."""
     by_name = {analyzed.source.name: analyzed for analyzed in resources}
     for index, name in enumerate(ordered):
         if index % MARKS_IN_A_PIECE == 0:
@@ -286,7 +286,7 @@ def trace(
 
 
 def trace_strings(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> None:
-    """Find the fields of one object, or of each member, that contain a sensitive value."""
+    """Record the fields of one object, or of each member, that contain a sensitive value."""
     for mark in analyzed.parsed.strings:
         expressions = analyzed.find_within(mark)
         if any(evaluator.is_sensitive(expression) for expression in expressions):
@@ -300,14 +300,14 @@ def trace_strings(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> No
 
 
 def is_present(when: ConditionValue | None, evaluator: PartialEvaluator, path: str) -> bool:
-    """Return whether `when` is true; an undecided one counts as true, to avoid follow-up mistakes."""
+    """Return whether `when` is true; an undecided one counts as true, to avoid follow-up errors."""
     return when is None or template_conditions.decide(when, evaluator, path=f"{path}.when") is not False
 
 
 def bind_outputs(
     outputs: Sequence[AnalyzedOutput], evaluator: PartialEvaluator, *, sizes: Mapping[str, int]
 ) -> ChunkedWork[dict[str, Evaluable]]:
-    """Bind by name the outputs that are present; a sensitive one shows only that it is present.
+    """Bind the present outputs by name. A sensitive output shows only that it is present.
 
     sizes: the numbers of members of all collections.
     """
@@ -325,19 +325,19 @@ def bind_outputs(
 
 
 def check_output(template: ManifestTemplate, output: AnalyzedOutput, evaluator: PartialEvaluator) -> None:
-    """Record a mistake if the known part of an output is too large for a status."""
+    """Record an error if the known part of an output is too large for a status."""
     if not template.is_constant:
         return
     try:
         bounds.refuse_large(len(template.raw), limits.OUTPUT_BYTES, what="is")
-        # One more for the list around it.
+        # One more level for the list around it.
         bounds.measure(orjson.loads(template.raw), depth=limits.OUTPUT_DEPTH + 1)
     except bounds.TooLarge as error:
         evaluator.note(f"{output.path}.value", str(error))
 
 
 def find_check(bound: BoundResource) -> FindRepeated | None:
-    """Return what finds repeated elements in the manifest once its values are known; None if there can be none."""
+    """Return a function that finds repeated elements once values are known; None if there can be none."""
     if bound.template.is_constant or not bound.analyzed.may_repeat:
         return None
     return functools.partial(literal_validator.find_repeated, shape=bound.analyzed.lists, shows_values=False)
@@ -384,7 +384,7 @@ def find_applied_path(path: tuple[Any, ...], analyzed: AnalyzedResource) -> tupl
 
 
 def find_ignored_field(pattern: PathPattern, analyzed: AnalyzedResource) -> PathPattern:
-    """Return the field of the object that is left to others: all of a list or map that has one owner as a whole."""
+    """Return the field of the object that is left to others: the whole list or map if it has one owner as a whole."""
     found: PathPattern = find_applied_path(pattern, analyzed)
     shape = analyzed.shape
     for depth, key in enumerate(found):

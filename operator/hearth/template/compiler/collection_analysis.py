@@ -44,7 +44,7 @@ WHEN = AllowedNames(
 
 @dataclass(slots=True, kw_only=True)
 class AnalyzedCollection:
-    """A valid `forEach`; an expression is None if it has mistakes."""
+    """A valid `forEach`; an expression is None if it has errors."""
 
     source: ResourceSource
     for_each: ValidExpression | None = None
@@ -54,7 +54,7 @@ class AnalyzedCollection:
     is_of_objects: bool = False
     """Whether the elements may be external objects, whose names are their keys."""
     has_unique_names: bool = True
-    """Whether these are of one namespace."""
+    """Whether all of these objects are in one namespace, so that their names are unique."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def derive_scope(collection: AnalyzedCollection, outer: TypeScope) -> TypeScope:
 
 
 def expand(collection: AnalyzedCollection, evaluator: PartialEvaluator) -> ChunkedWork[list[Element] | None]:
-    """Return the elements in the order of the source, for a map in key order; None after a mistake."""
+    """Return the elements in the order of the source, for a map in key order; None after an error."""
     if collection.for_each is None or (collection.source.key is not None and collection.key is None):
         return None
     if collection.source.indices is not None:
@@ -157,9 +157,9 @@ def expand(collection: AnalyzedCollection, evaluator: PartialEvaluator) -> Chunk
 
 
 def read_plainly(expression: ValidExpression, constants: Mapping[str, Any]) -> Any:
-    """Return the value of an expression that is only a path; None for any other, or if nothing is there.
+    """Return the value of an expression that is only a path; None for any other, or if there is no value.
 
-    Most are, and a long list is large for CEL.
+    Most expressions are paths, and CEL would need much time and memory for a long list.
     """
     reads = expression.parsed.reads.reads
     if len(reads) != 1 or str(reads[0]) != expression.parsed.text:
@@ -173,7 +173,7 @@ def read_plainly(expression: ValidExpression, constants: Mapping[str, Any]) -> A
 
 
 def refuse_secret_keys(collection: AnalyzedCollection, evaluator: PartialEvaluator, *, is_map: bool) -> bool:
-    """Record if the keys come from something sensitive; return whether they do."""
+    """Record an error if the keys come from a sensitive value; return whether they do."""
     if collection.key is None:
         where, is_secret = "forEach", is_map and is_sensitive(collection, evaluator)
     else:
@@ -194,10 +194,10 @@ def is_sensitive(collection: AnalyzedCollection, evaluator: PartialEvaluator) ->
 
 
 def make_key(item: Any, *, is_unique: bool) -> str:
-    """Return the key of an external object: its name, with a hash if the name is not a valid key or another object may
-    share it.
+    """Return the key of an external object: its name, with a hash if needed.
 
-    is_unique: whether no other object has its name.
+    The hash is needed if the name is not a valid key or another object may share it. is_unique: whether no other object
+    has its name.
     """
     metadata = object_fields.mapping(item, "metadata")
     name, namespace = metadata.get("name"), str(metadata.get("namespace", ""))
@@ -223,7 +223,7 @@ def list_items(value: Any) -> list[tuple[str | None, Any]] | None:
 def name_elements(
     collection: AnalyzedCollection, items: list[tuple[str | None, Any]], evaluator: PartialEvaluator
 ) -> ChunkedWork[list[Element] | None]:
-    """Give each element its key; None in case of a mistake."""
+    """Give each element its key; None in case of an error."""
     elements: list[Element] = []
     taken: dict[str, int] = {}
     before = len(evaluator.mistakes)
@@ -245,7 +245,7 @@ def name_elements(
 def find_key(
     collection: AnalyzedCollection, element: Element, taken: Mapping[str, int], evaluator: PartialEvaluator
 ) -> str | None:
-    """Find the key of an element; None in case of a mistake. taken: the keys of other elements with their positions."""
+    """Find the key of an element; None in case of an error. taken: the keys of other elements with their positions."""
     key: Any = element.key
     path = f"{collection.source.path}.forEach"
     if collection.key is not None:

@@ -41,7 +41,8 @@ class Analysis:
     source: TemplateSource
     params: dict[str, Any] = field(repr=False)
     is_known: bool
-    """Whether all parameters are valid. If not, expressions are not evaluated: their mistakes would only follow."""
+    """Whether all parameters are valid. If not, expressions are not evaluated, because that would only cause follow-up
+    errors."""
     sensitivity: SensitivityTracker
     resources: list[AnalyzedResource]
     outputs: list[AnalyzedOutput]
@@ -53,7 +54,7 @@ class Analysis:
 def compile_template(
     definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
 ) -> Blueprint:
-    """Compile `definition` to a blueprint. Raises InvalidDefinition with every mistake that was found."""
+    """Compile `definition` to a blueprint. Raises InvalidDefinition with every error that was found."""
     return chunked_work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds, evaluator=evaluator))
 
 
@@ -81,10 +82,10 @@ def compile_in_pieces(
 
 
 def share(resources: Mapping[str, ResourceBlueprint], previous: Blueprint) -> ChunkedWork[dict[str, ResourceBlueprint]]:
-    """Return the resources, those that did not change with the `content` that they have in `previous`.
+    """Return the resources, with the `content` that they have in `previous` if they did not change.
 
-    An unchanged manifest without expressions is in memory only once. Expressions keep the new values: those of the
-    previous definition would otherwise stay in memory for each member that did not change since.
+    An unchanged manifest without expressions is in memory only once. Expressions keep the new values. Otherwise, the
+    values of the previous definition would stay in memory for each member that has not changed since.
     """
     shared: dict[str, ResourceBlueprint] = {}
     for number, (name, new) in enumerate(resources.items()):
@@ -99,7 +100,7 @@ def share(resources: Mapping[str, ResourceBlueprint], previous: Blueprint) -> Ch
 
 
 def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
-    """Validate the template and the parameters; the validator has the mistakes. Raises InvalidDefinition with too many."""
+    """Validate the template and the parameters, with errors in the validator. Raises InvalidDefinition for too many."""
     indices = definition.size.find_indices(surge=definition.surge) if definition.size is not None else None
     reader = template_parser.TemplateParser(definition.template_path, indices=indices)
     source = yield from reader.read(definition.template)
@@ -146,7 +147,7 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
 def bind(
     definition: Definition, analysis: Analysis, *, stack: StackIdentity, evaluator: Evaluator
 ) -> ChunkedWork[tuple[Blueprint, PartialEvaluator]]:
-    """Bind all expressions; return the blueprint with what bound it. Raises InvalidDefinition with all mistakes."""
+    """Bind all expressions; return the blueprint and the evaluator. Raises InvalidDefinition with all errors."""
     truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
     hidden, mistakes = analysis.sensitivity, analysis.validator.mistakes
@@ -178,13 +179,13 @@ def bind(
 
 
 def refuse_many(mistakes: list[Mistake]) -> None:
-    """Raise InvalidDefinition if there are more mistakes than one message lists; finding all would take long."""
+    """Raise InvalidDefinition if there are more errors than one message lists; finding all would take long."""
     if len(mistakes) > limits.MISTAKES:
         raise errors.InvalidDefinition(mistakes)
 
 
 def hide_values(mistakes: list[Mistake], sensitivity: SensitivityTracker) -> list[Mistake]:
-    """Redact sensitive values in the mistakes; only those that are shown are searched."""
+    """Redact sensitive values in the errors. Only the displayed errors are searched."""
     if not sensitivity.texts:
         return mistakes
     texts = frozenset(sensitivity.texts)
@@ -197,7 +198,7 @@ def hide_values(mistakes: list[Mistake], sensitivity: SensitivityTracker) -> lis
 def resolve_parameters(
     definition: Definition, source: TemplateSource, sensitivity: SensitivityTracker, effort: Effort
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """Return the values of valid parameters and the mistakes in the given ones; add sensitive values to `sensitivity`."""
+    """Return the values of valid parameters and the errors in the given ones; add sensitive values to `sensitivity`."""
     # User input: it may differ from its declared type.
     given: Any = definition.parameters
     if given is None:
@@ -235,7 +236,7 @@ def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> di
 def examine_all(
     source: TemplateSource, resources: list[AnalyzedResource], validator: ExpressionValidator
 ) -> ChunkedWork[list[AnalyzedOutput]]:
-    """Validate every resource and output; return the outputs without mistakes."""
+    """Validate every resource and output; return the outputs without errors."""
     allowed = AllowedNames(names=validator.scope.types, rule="cannot be used here")
     for analyzed in resources:
         yield from resource_analysis.examine(analyzed, validator, allowed)
@@ -250,7 +251,7 @@ def examine_all(
 
 
 def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:
-    """Find by resource those that it depends on; record unknown names and cycles."""
+    """Find the dependencies of each resource; record unknown names and cycles."""
     by_name = {analyzed.source.name: analyzed for analyzed in resources}
     edges: dict[str, list[str]] = {}
     for index, (name, analyzed) in enumerate(by_name.items()):

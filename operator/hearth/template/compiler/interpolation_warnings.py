@@ -44,7 +44,7 @@ NARROW: Final = frozenset({"enum", "const", "pattern"})
 
 
 def find_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each such place; none without an account. spec: of a StackDefinition, of any shape."""
+    """Yield a sentence for each risky place; none without an account. spec: of a StackDefinition, of any shape."""
     template = spec.get("template")
     if not spec.get("account") or not isinstance(template, dict):
         return
@@ -101,9 +101,9 @@ def has_privileges(value: Any) -> bool:
 
 
 def find_parameters(texts: Iterable[str], of_elements: Collection[str] = ()) -> set[str]:
-    """Return the parameters that expressions read; none of one that cannot be parsed, which is a mistake.
+    """Return the parameters that expressions read. An expression that cannot be parsed, which is an error, reads none.
 
-    of_elements: those that the elements of a collection come from.
+    of_elements: the parameters that the elements of a collection come from.
     """
     found: set[str] = set()
     for text in texts:

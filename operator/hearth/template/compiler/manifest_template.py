@@ -40,7 +40,7 @@ class InterpolatedString:
 
 
 class ParsedManifest:
-    """A parsed raw value: the skeleton without nulls, the strings with expressions, and syntax mistakes."""
+    """A parsed raw value: the skeleton without nulls, the strings with expressions, and syntax errors."""
 
     def __init__(self, raw: Any, *, path: str, opaque: Keys | None = None) -> None:
         """Parse `raw`, at `path`.
@@ -56,7 +56,7 @@ class ParsedManifest:
         self.skeleton: Any = raw if is_plain(written) else self._copy(raw, (), path)
 
     def copy(self) -> ParsedManifest:
-        """Return a copy with a skeleton of its own that can be filled in."""
+        """Return a copy with its own skeleton, which can be filled in."""
         copied = copy.copy(self)
         copied.skeleton = orjson.loads(orjson.dumps(self.skeleton))
         return copied
@@ -84,7 +84,7 @@ class ParsedManifest:
             if inner is None or not self._is_key(key, path):
                 continue
             if inner.__class__ is str and not interpolation.has_expressions(inner):
-                # Most values are such, and need no path.
+                # Most values are like this, and need no path.
                 copied[key] = inner
             else:
                 copied[key] = self._copy(inner, (*keys, key), path + error_hints.write_key(key))
@@ -117,7 +117,7 @@ class ParsedManifest:
 
 
 def explain(error: interpolation.UnterminatedExpression) -> str:
-    """Describe the mistake in a text whose expressions cannot be parsed."""
+    """Describe the error in a text whose expressions cannot be parsed."""
     if error.is_crowded:
         return f"contains more than {limits.EXPRESSIONS_IN_TEXT} expressions; split it"
     if error.is_long:
@@ -129,7 +129,7 @@ def explain(error: interpolation.UnterminatedExpression) -> str:
 
 
 def write(raw: Any) -> bytes | None:
-    """Return `raw` as JSON, which shows some things fastest, or None if JSON cannot represent it."""
+    """Return `raw` as JSON, on which some checks are fastest, or None if JSON cannot represent it."""
     try:
         return orjson.dumps(raw)
     except TypeError:

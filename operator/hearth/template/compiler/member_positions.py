@@ -20,7 +20,7 @@ from hearth.template.compiler.resource_analysis import AnalyzedDocument, Analyze
 from hearth.template.text import error_hints
 
 GUARDS = ("?", "&&", "||")
-"""What makes a part of an expression optional."""
+"""Operators that make a part of an expression optional."""
 TEXTS = re.compile(
     r"""(?s)'{3}.*?'{3}|"{3}.*?"{3}|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|//[^\n]*""",
 )
@@ -80,7 +80,7 @@ def refuse(
 
 
 def note(what: str, size: int, path: str, evaluator: PartialEvaluator, *, shown: str = "") -> None:
-    """Record one of them. shown: the position that an expression gives."""
+    """Record a position that does not exist. shown: the position that an expression gives."""
     there = f"'{what.partition('[')[0]}' has {size} members, at the positions 0 to {size - 1}"
     evaluator.note(
         path,

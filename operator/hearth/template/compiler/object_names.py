@@ -92,10 +92,10 @@ def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: s
 
 
 def find_scope(namings: Iterable[ObjectNaming]) -> SharingScope:
-    """Return the Stacks for which duplicate object names occur in the same resources, if any. Template and values are
-    equal.
+    """Return the Stacks for which duplicate object names occur in the same resources, if at all.
 
-    A name in a manifest may equal a name that is derived from a certain Stack's name; the same is true of a namespace.
+    Template and values are equal. But a name in a manifest may equal a name that is derived from the name of one Stack.
+    The same applies to namespaces.
     """
     found = set(namings)
     named, placed = {each[:2] for each in found if each.has_name}, {each[:2] for each in found if each.has_namespace}

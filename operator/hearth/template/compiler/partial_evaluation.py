@@ -62,7 +62,7 @@ def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class PartialEvaluator:
-    """Binds the expressions of one definition, and collects those that cannot be evaluated."""
+    """Binds the expressions of one definition, and collects errors of expressions that cannot be evaluated."""
 
     constants: dict[str, Any] = field(repr=False)
     """The values of `params`, `conditions` and `stack`, and of collections without members."""
@@ -80,7 +80,7 @@ class PartialEvaluator:
     evaluator: Evaluator = evaluation.ALONE
     """Evaluates expressions that may take long."""
     kept: dict[int, Any] = field(default_factory=dict, repr=False)
-    """By identity, the values that expressions keep until there are the objects that they read as well."""
+    """By identity: the values that expressions keep until the objects that they also read exist."""
     is_waiting: bool = False
     """Whether an evaluation is incomplete, so that everything must be bound again."""
     collections: Collection[str] = frozenset()
@@ -110,11 +110,11 @@ class PartialEvaluator:
     """The known values of expressions in documents. Hundreds of resources contain the same few."""
 
     def note(self, path: str, message: str) -> None:
-        """Record a mistake."""
+        """Record an error."""
         self.mistakes.append(Mistake(path=path, message=f"{self._member}: {message}" if self._member else message))
 
     def note_others(self, mistakes: Iterable[Mistake]) -> None:
-        """Record the mistakes for whose paths none is recorded, which would be more specific."""
+        """Record these errors, except for paths that already have a more specific error."""
         known = {mistake.path for mistake in self.mistakes}
         for mistake in mistakes:
             if mistake.path not in known:
@@ -150,7 +150,7 @@ class PartialEvaluator:
 
     @contextlib.contextmanager
     def for_collection(self, name: str, *, sensitive_names: Collection[str]) -> Iterator[None]:
-        """Bind expressions of the members of a collection within the block: in them, its own name is one object."""
+        """Bind expressions of a collection's members within the block. There, its own name means one object."""
         outer, self.collections = self.collections, frozenset(self.collections) - {name}
         self._shared.clear()
         with self.hide(sensitive_names):
@@ -177,7 +177,7 @@ class PartialEvaluator:
         return not any(name in self._member_names for name in parsed.roots)
 
     def bind(self, valid: ValidExpression, *, path: str) -> Expression | Constant | None:
-        """Bind the expression; return its value if already known, or None in case of a mistake."""
+        """Bind the expression; return its value if already known, or None in case of an error."""
         is_shared = bool(self._member_names) and self.is_same_for_all(valid.parsed)
         if is_shared and (known := self._shared.get((valid.parsed, path))) is not None:
             return known
@@ -206,19 +206,19 @@ class PartialEvaluator:
 
     def bind_part(self, expression: ValidExpression, *, path: str) -> Expression | Constant | None:
         """Bind an expression of a document, when all constants and absent resources are known."""
-        # No member's own expression is among them.
+        # Expressions of single members are not stored here.
         known = self._folded.get(expression.parsed)
         if known is not None:
             return known
         bound = self.bind(expression, path=path)
-        # A text cannot be changed, so that all places may share it. Sensitive values are recorded place by place.
+        # A text cannot be changed, so all places may share it. Sensitive values are recorded for each place.
         is_text = isinstance(bound, Constant) and isinstance(bound.value, str)
         if is_text and not self.is_sensitive(expression) and self.is_same_for_all(expression.parsed):
             self._folded[expression.parsed] = cast("Constant", bound)
         return bound
 
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
-        """Evaluate an expression whose conditions skip the absent resources it needs; otherwise record a mistake."""
+        """Evaluate an expression whose conditions skip the absent resources it needs; otherwise record an error."""
         known = {name: value for name, value in expression.constants.items() if name not in blocked}
         outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
         if isinstance(outcome, Known):
@@ -279,7 +279,7 @@ class PartialEvaluator:
         return BooleanExpression(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
     def decide(self, expression: ValidExpression, *, path: str) -> bool | None:
-        """Evaluate a test that reads no resource; None if it contains a mistake."""
+        """Evaluate a test that reads no resource; None if it contains an error."""
         bound = self.bind(expression, path=path)
         if not isinstance(bound, Constant):
             return None
@@ -291,7 +291,7 @@ class PartialEvaluator:
     def bind_document(
         self, parsed: ParsedManifest, checked_parts: Mapping[Keys, Sequence[str | ValidExpression]]
     ) -> ChunkedWork[ManifestTemplate | None]:
-        """Bind a document; None if an expression in it contains a mistake.
+        """Bind a document; None if an expression in it contains an error.
 
         Raises InvalidDefinition if all documents together become too large.
         """
@@ -342,7 +342,7 @@ class PartialEvaluator:
 
 
 def find_shared_values(constants: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the values that expressions share: of maps, which may be narrowed for each expression, their values."""
+    """Yield the values that expressions share. A map may be narrowed for each expression, so yield its values."""
     for value in constants.values():
         for inner in value.values() if isinstance(value, Mapping) else (value,):
             if isinstance(inner, str | list | Mapping):

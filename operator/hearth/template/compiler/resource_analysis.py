@@ -43,7 +43,7 @@ REFUSED = {
     ("", "Event"): EVENT,
     ("events.k8s.io", "Event"): EVENT,
 }
-"""By group and kind that no resource may have, why."""
+"""Kinds that no resource may have, by group and kind, with the reason."""
 STATEFUL_SET = ("apps", "StatefulSet")
 
 
@@ -58,7 +58,7 @@ class AnalyzedDocument:
 
     @property
     def is_sound(self) -> bool:
-        """Return whether neither the value nor an expression in it contains a mistake."""
+        """Return whether neither the value nor an expression in it contains an error."""
         return not self.parsed.mistakes and all(mark.keys in self.expressions for mark in self.parsed.strings)
 
     def find_within(self, text: InterpolatedString) -> list[ValidExpression]:
@@ -84,18 +84,18 @@ class AnalyzedResource(AnalyzedDocument):
 
     source: ResourceSource
     api_version: str
-    """"" while it is not known, as `kind`."""
+    """"" while it is not known, like `kind`."""
     kind: str
     served: Kind | None
     shape: Shape
     lists: Shape
-    """The shape that tells which lists have keys, also of a kind whose schema is not known."""
+    """The shape that shows which lists have keys, even for a kind without a known schema."""
     ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     failed_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     collection: AnalyzedCollection | None = None
     """None for a resource with one object."""
     elements: list[Element] | None = None
-    """Those of a collection, once they are known."""
+    """The elements of a collection, once they are known."""
 
     @property
     def group(self) -> str:
@@ -210,7 +210,7 @@ def examine_external(analyzed: AnalyzedResource, validator: ExpressionValidator,
 def examine_literals(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
     """Validate the literals against the schema of the kind."""
     stated = analyzed.source.manifest
-    # These were validated without a schema, with a more specific message.
+    # These fields were already validated without a schema, with more specific messages.
     compared = {word: value for word, value in stated.items() if word not in ("apiVersion", "kind", "status")}
     if not isinstance(compared.get("metadata"), dict):
         compared.pop("metadata", None)
@@ -280,7 +280,7 @@ def examine_scope(analyzed: AnalyzedResource, validator: ExpressionValidator, pa
 def validate_strings(
     parsed: ParsedManifest, shape: Shape, validator: ExpressionValidator, allowed_names: AllowedNames
 ) -> ChunkedWork[dict[Keys, list[str | ValidExpression]]]:
-    """Return by path the pieces of every string with expressions that contains no mistake."""
+    """Return by path the pieces of every string with expressions that contains no error."""
     found: dict[Keys, list[str | ValidExpression]] = {}
     for number, mark in enumerate(parsed.strings, start=1):
         if number % chunked_work.MARKS_IN_A_PIECE == 0 or len(mark.parts) > chunked_work.MARKS_IN_A_PIECE:
@@ -297,7 +297,7 @@ def validate_strings(
 def examine_mark(
     text: InterpolatedString, shape: Shape, validator: ExpressionValidator, allowed: AllowedNames
 ) -> list[str | ValidExpression] | None:
-    """Return the pieces of one string with expressions, or None if one of them contains a mistake."""
+    """Return the pieces of one string with expressions, or None if one of them contains an error."""
     place = literal_validator.find_place(shape, text.keys)
     pieces = [
         validator.examine(
@@ -318,7 +318,7 @@ def examine_mark(
 
 
 def fit_index(text: str, place: Shape, *, is_whole: bool) -> str:
-    """Return the expression, written so that the index of a member can stand where the schema requires text."""
+    """Return the expression, converted so that a member's index fits where the schema requires text."""
     is_text = is_whole and place.type is Type.STRING and text.strip() == collection_analysis.INDEX
     return f"string({collection_analysis.INDEX})" if is_text else text
 
@@ -326,7 +326,7 @@ def fit_index(text: str, place: Shape, *, is_whole: bool) -> str:
 def examine_tests(
     stated: Iterable[tuple[str, str]], validator: ExpressionValidator, allowed: AllowedNames
 ) -> list[tuple[ValidExpression, str]]:
-    """Return the tests without mistakes, each with its path."""
+    """Return the tests without errors, each with its path."""
     found: list[tuple[ValidExpression, str]] = []
     for raw, path in stated:
         written = template_conditions.read_test(raw, validator, path=path)

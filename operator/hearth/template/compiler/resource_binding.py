@@ -45,9 +45,9 @@ class BoundResource:
 
 
 def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
-    """Bind the resource, or every member of a collection in the order of its source; None in case of a mistake."""
+    """Bind the resource, or every member of a collection in the order of its source; None in case of an error."""
     metadata = analyzed.source.manifest.get("metadata") or {}
-    # A mistake in metadata is already recorded. If it is one expression, the rest would be valid.
+    # An error in the metadata is already recorded. If the metadata is a single expression, the rest would be valid.
     if not isinstance(metadata, dict) or not analyzed.is_sound:
         return None
     if analyzed.source.is_collection:
@@ -59,7 +59,7 @@ def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork
 def bind_one(
     analyzed: AnalyzedResource, parsed: ParsedManifest, evaluator: PartialEvaluator, *, name: str
 ) -> ChunkedWork[BoundResource | None]:
-    """Bind the expressions of one object; `parsed` is consumed. None in case of a mistake."""
+    """Bind the expressions of one object; `parsed` is consumed. None in case of an error."""
     document = yield from evaluator.bind_document(parsed, analyzed.expressions)
     ready_when, failed_when = bind_tests(analyzed.ready_when, evaluator), bind_tests(analyzed.failed_when, evaluator)
     if document is None or refuse_names(parsed, evaluator) or refuse_repeated(analyzed, parsed, evaluator):
@@ -75,7 +75,7 @@ def bind_one(
 
 
 def bind_members(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
-    """Bind each member, until too many of them have mistakes."""
+    """Bind each member, until too many of them have errors."""
     elements = analyzed.elements
     if elements is None or analyzed.collection is None:
         return None
@@ -102,7 +102,7 @@ def find_sensitive_names(analyzed: AnalyzedResource, evaluator: PartialEvaluator
 
 
 def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> ChunkedWork[bool]:
-    """Find the elements of all collections; return whether they are few enough. Those with a mistake have none."""
+    """Find the elements of all collections; return whether they are few enough. Collections with errors have none."""
     counted = expression_count = 0
     for analyzed in resources:
         if analyzed.collection is None:
@@ -179,13 +179,13 @@ def refuse_unknown_members(
 
 
 def refuse_names(parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:
-    """Record mistakes in the metadata that is already known; return whether there are any."""
+    """Record errors in the metadata that is already known; return whether there are any."""
     metadata = parsed.skeleton.get("metadata")
     if metadata is None:
         return False
     mistakes = list(object_metadata.find_mistakes(metadata, path=f"{parsed.path}.metadata"))
     if mistakes:
-        # A sensitive value is refused already, so that no mistake here quotes it.
+        # A sensitive value has already been rejected, so that no error here quotes it.
         evaluator.note_others(mistakes)
     return bool(mistakes)
 
@@ -204,13 +204,13 @@ def refuse_repeated(analyzed: AnalyzedResource, parsed: ParsedManifest, evaluato
 def bind_tests(
     tests: Iterable[tuple[ValidExpression, str]], evaluator: PartialEvaluator
 ) -> tuple[BooleanExpression, ...]:
-    """Bind the tests that contain no mistake."""
+    """Bind the tests that contain no error."""
     bound = (evaluator.bind_test(expression, path=path) for expression, path in tests)
     return tuple(test for test in bound if test is not None)
 
 
 def bind_externals(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> dict[str, ExternalBlueprint]:
-    """Return the external references without mistakes by name."""
+    """Return the external references without errors by name."""
     found: dict[str, ExternalBlueprint] = {}
     for analyzed in resources:
         if analyzed.source.external is not None and (bound := bind_external(analyzed, evaluator)) is not None:
@@ -219,7 +219,7 @@ def bind_externals(resources: Iterable[AnalyzedResource], evaluator: PartialEval
 
 
 def bind_external(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlueprint | None:
-    """Return the paths that the resource reads; None after a mistake."""
+    """Return the paths that the resource reads; None after an error."""
     source, external = analyzed.source, analyzed.source.external
     metadata = source.manifest.get("metadata")
     if external is None or not analyzed.is_sound or not isinstance(metadata, dict):
@@ -250,7 +250,7 @@ def bind_external(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> Ex
 
 
 def find_reference_mistakes(metadata: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
-    """Find the mistakes in an evaluated reference. path: of its metadata."""
+    """Find the errors in an evaluated reference. path: of its metadata."""
     yield from object_metadata.find_mistakes_in_names(metadata, path=path)
     if "selector" in metadata:
         yield from label_selectors.find_mistakes(metadata["selector"], path=f"{path}.selector")
@@ -277,7 +277,7 @@ def note_dependents(
 
 
 def note_members(made: Blueprint, collections: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> Blueprint:
-    """Return the blueprint with what `forEach` reads of external objects, and which collections are not known."""
+    """Return the blueprint with the external objects that `forEach` reads, and collections with unknown members."""
     reads: dict[str, set[Path]] = {}
     kinds: set[str] = set()
     for analyzed in collections:

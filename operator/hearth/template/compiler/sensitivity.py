@@ -21,8 +21,8 @@ from hearth.template.compiler.manifest_template import Keys, ManifestTemplate
 from hearth.template.text import error_hints
 
 SHORTEST_DERIVED = 8
-"""Characters from which a text derived from a sensitive value is redacted everywhere. Shorter ones are words like `yes`
-that a test selected."""
+"""Minimum characters of a text derived from a sensitive value for redaction everywhere. Shorter ones are words like
+`yes` that a test selected."""
 SECRET_FIELDS: tuple[Path, ...] = (("data",), ("stringData",))
 """The sensitive fields of a Secret."""
 PARAMETERS: Path = ("spec", "parameters")
@@ -95,7 +95,7 @@ class SensitivityTracker:
 
 
 def find_sensitive(definition: Definition) -> frozenset[str]:
-    """Find the parameters that are declared sensitive, and those from a Secret without a declaration."""
+    """Find the parameters that are declared sensitive, and undeclared ones from a Secret."""
     found: set[str] = set()
     for name, rules in find_stated(definition.template).items():
         sensitive = object_fields.find(rules, "sensitive")
@@ -127,7 +127,7 @@ class SensitiveOutput(EvaluationError):
 
 @value_class.dataclass(frozen=True, slots=True)
 class RedactedOutput:
-    """An output whose value is sensitive, or may need the value of a sensitive output."""
+    """An output whose value is sensitive, or may depend on a sensitive output."""
 
     inner: Evaluable
     is_sensitive: bool
@@ -151,10 +151,10 @@ class OutputReader(Expression):
     """An expression that reads outputs of nested Stacks, and never takes the placeholder of one for its value."""
 
     stacks: tuple[str, ...]
-    """The resources among `names` that are such Stacks."""
+    """The resources among `names` that are nested Stacks."""
 
     def evaluate(self, values_: Values) -> Outcome:
-        """Evaluate it; SensitiveOutput if it needs a value that is not there. A test may ask whether there is one."""
+        """Evaluate it; SensitiveOutput if it needs an unavailable value. A test may check whether there is one."""
         outcome = Expression.evaluate(self, values_)
         if isinstance(outcome, Known) and isinstance(outcome.value, bool):
             return outcome

@@ -63,7 +63,7 @@ def read_test(
 def examine(
     raw: Any, validator: ExpressionValidator, *, path: str, allowed: AllowedNames = ALLOWED
 ) -> ConditionValue | None:
-    """Validate a condition or `when`. Returns None if it contains a mistake."""
+    """Validate a condition or `when`. Returns None if it contains an error."""
     if isinstance(raw, bool):
         return ConditionValue(literal=raw)
     written = read_test(raw, validator, path=path)
@@ -72,7 +72,7 @@ def examine(
 
 
 def decide(value: ConditionValue, evaluator: PartialEvaluator, *, path: str) -> bool | None:
-    """Decide whether it is true; None in case of a mistake."""
+    """Decide whether it is true; None in case of an error."""
     if value.expression is None:
         return value.literal
     return evaluator.decide(value.expression, path=path)
@@ -86,7 +86,7 @@ class Conditions:
     decided: dict[str, ConditionValue] = field(default_factory=dict)
 
     def examine(self, raw: Mapping[str, Any], validator: ExpressionValidator) -> ChunkedWork[None]:
-        """Validate all of them, including cycles among them."""
+        """Validate all conditions, including cycles among them."""
         for name, stated in raw.items():
             yield
             found = examine(stated, validator, path=f"{self.path}.{name}")
