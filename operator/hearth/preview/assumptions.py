@@ -84,7 +84,7 @@ class UnknownValues:
                 yield from self.find(inner, (*path, at))
 
     def explain(self, value: Any) -> Any:
-        """Return the value with the sentence for people in place of each stand-in."""
+        """Return the value with a readable sentence in place of each stand-in."""
         if isinstance(value, str):
             texts = list(self._texts)
             return self._pattern.sub(lambda found: texts[int(found.group(1))], value) if self._texts else value
@@ -146,7 +146,7 @@ class Assumptions:
 
 @value_class.dataclass(frozen=True, slots=True)
 class PartialManifest:
-    """A manifest where stand-ins replace values that only the run can know."""
+    """A manifest where stand-ins replace values that are known only at run time."""
 
     inner: ManifestTemplate
     assumptions: Assumptions
@@ -157,10 +157,10 @@ class PartialManifest:
         return self.inner.reads
 
     def evaluate(self, values: Values) -> Outcome:
-        """Return the value, with stand-ins if a required object is not yet as the run makes it."""
+        """Return the value, with stand-ins if a required object is not yet in the state that the run gives it."""
         unknown = self.assumptions.unknown
         objects = [each for found in values.values() for each in (found if isinstance(found, ObjectList) else (found,))]
-        # Work that no longer runs has no identity, and neither has an optional object that does not exist.
+        # Work that no longer runs has no identity. The same applies to an optional object that does not exist.
         uids = {uid for each in objects if each and (uid := find_uid(each))}
         if uids.isdisjoint(unknown.objects) and uids.isdisjoint(self.assumptions.ready):
             return self.inner.evaluate(values)
@@ -223,11 +223,11 @@ class AssumedRules(HealthRules):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewRevisionBuilder(RevisionBuilder):
-    """The builder of revisions, whose blueprints follow the assumptions. Notes all mistakes of a definition."""
+    """The builder of revisions, whose blueprints follow the assumptions. Records all errors of a definition."""
 
     assumptions: Assumptions
     mistakes: list[Mistake] = field(default_factory=list)
-    """Of the last definition that was refused."""
+    """The errors of the last rejected definition."""
     hidden: dict[str, None] = field(default_factory=dict)
     """The names of resources whose manifest contains sensitive values, in any blueprint."""
     sensitive_texts: set[str] = field(default_factory=set, repr=False)
@@ -245,7 +245,7 @@ class PreviewRevisionBuilder(RevisionBuilder):
     async def compile(
         self, definition: Definition, stack: StackObject, *, surge: int = 0, previous: Blueprint | None = None
     ) -> Blueprint:
-        """Compile the blueprint under the assumptions. previous: ignored, because it is under them already."""
+        """Compile the blueprint under the assumptions. previous: ignored, because it already follows them."""
         del previous
         try:
             blueprint = await RevisionBuilder.compile(self, definition, stack, surge=surge)

@@ -27,7 +27,7 @@ class Action(enum.StrEnum):
     """It waits at a breakpoint."""
     FAIL = "fail"
     WAIT = "wait"
-    """It waits for another resource, or for a value that only the run can know."""
+    """It waits for another resource, or for a value that is known only at run time."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +37,15 @@ class Change:
     action: Action
     resource: str
     ref: ObjectRef | None = None
-    """The object; of a replacement the new one. None if its name is unknown."""
+    """The object, or the new object of a replacement. None if its name is unknown."""
     old_ref: ObjectRef | None = None
     """Of a replacement: the deleted object."""
     reason: str = ""
-    """Why, as one clause."""
+    """The reason, as one clause."""
     hook: str = ""
     """The breakpoint where it stops: `PreUpdate`."""
     is_uncertain: bool = False
-    """Whether it happens depends on values that only the run can know."""
+    """Whether it depends on values that are known only at run time."""
     fields: tuple[FieldChange, ...] = ()
     unchecked: str = ""
     """Why the API server did not check the change, or "" if it did."""
@@ -66,12 +66,12 @@ class Preview:
     changes: tuple[Change, ...] = ()
     """In the order of the run."""
     nested: tuple[Preview, ...] = ()
-    """The Stacks and groups in it that are created, changed or deleted."""
+    """The previews of Stacks and groups in it that are created, changed or deleted."""
     notes: tuple[str, ...] = ()
     rejection: str = ""
-    """Why the definition is refused, so that nothing happens, or "" if it is accepted."""
+    """Why the definition is rejected, so that nothing happens, or "" if it is accepted."""
     mistakes: tuple[Mistake, ...] = field(default=())
-    """Every mistake of a definition that is refused."""
+    """All errors of a rejected definition."""
 
     @property
     def has_changes(self) -> bool:
@@ -80,7 +80,7 @@ class Preview:
 
     @property
     def undo(self) -> UndoGrade | None:
-        """Return how a rollback undoes the whole change, those of nested Stacks included; None if nothing is changed."""
+        """Return how a rollback undoes the whole change, including nested Stacks; None if nothing changes."""
         grades = [each.undo.grade for each in self.changes if each.undo is not None]
         grades += [each.undo for each in self.nested if each.undo is not None]
         return reversal.find_worst(grades) if grades else None

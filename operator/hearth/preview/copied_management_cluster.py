@@ -66,7 +66,7 @@ class CopiedManagementCluster:
         return None
 
     def complete_kind(self, name: str) -> str:  # noqa: ARG002 -- the port
-        """Return "": no HealthMark asks."""
+        """Return "": a preview has no HealthMark that needs it."""
         return ""
 
     def is_other_shard_uid(self, uid: str) -> bool:
@@ -74,7 +74,7 @@ class CopiedManagementCluster:
         return self._others is None or uid in self._others
 
     def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:  # noqa: ARG002 -- the port
-        """Return False: no HealthMark asks."""
+        """Return False: a preview has no HealthMark that needs it."""
         return False
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
@@ -83,11 +83,11 @@ class CopiedManagementCluster:
         return tuple(sorted(found, key=lambda each: each.number))
 
     def find_former_revisions(self, stack: StackObject) -> Collection[tuple[str, Revision]]:  # noqa: ARG002 -- the port
-        """Return none: a preview takes nothing back."""
+        """Return none: a preview reclaims no revisions."""
         return ()
 
     async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Do nothing: a preview takes nothing back."""
+        """Do nothing: a preview reclaims no revisions."""
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:  # noqa: ARG002 -- the port
         """Return the stored revision."""
@@ -118,7 +118,7 @@ class CopiedManagementCluster:
         self._replace(finalizers=tuple(each for each in self.stack.finalizers if each != names.FINALIZER))
 
     async def delete_stack(self, stack: StackObject) -> None:
-        """Keep the Stack: the preview shows a change, not its end."""
+        """Keep the Stack: a preview does not delete it."""
 
     async def write_status(self, stack: StackObject, status: Object) -> None:  # noqa: ARG002 -- the port
         """Merge the status in memory."""
@@ -147,7 +147,7 @@ class CopiedManagementCluster:
         )
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
-        """Watch nothing: the copy stands still."""
+        """Watch nothing: the copy does not change on its own."""
 
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:  # noqa: ARG002 -- the port
         """Return no source."""

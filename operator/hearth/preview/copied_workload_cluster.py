@@ -62,7 +62,7 @@ class CopiedWorkloadCluster:
 
     @property
     def kinds(self) -> Kinds:
-        """The kinds that the cluster serves, and those that a definition of the preview adds."""
+        """The kinds that the cluster serves, and kinds that a definition of the preview adds."""
         return self._kinds
 
     def acting_as(self, user: str) -> CopiedWorkloadCluster:
@@ -149,7 +149,8 @@ class CopiedWorkloadCluster:
         result, unchecked = await self._try(manifest, filled, kind=kind, manager=manager, force=force, before=before)
         result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
         if place in self._owned and before is not None:
-            # The API server knows the former owners, and removes nothing that they own.
+            # In its dry run, the API server still sees the former owners of fields, so it keeps values that the copy
+            # must remove.
             result = object_copies.without_removed(result, manifest, before)
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
@@ -191,7 +192,7 @@ class CopiedWorkloadCluster:
         return answer, ""
 
     async def _try_as_owner(self, manifest: Object, before: Object, *, kind: Kind) -> Object:
-        """Return the object that the apply gives by the owners of fields in the copy, which the API server does not know."""
+        """Return the result of an apply by the field owners in the copy, which the API server does not know."""
         wanted, _ = apply_obstacles.predict_whole(manifest, before)
         ref = _refer(kind, before)
         live = await self._live.get(ref, kind=kind, user=self._user)
@@ -213,7 +214,7 @@ class CopiedWorkloadCluster:
         return bool(place[2]) and namespace is not None and not namespace.is_live
 
     def _check_preconditions(self, manifest: Object, known: ObjectCopy | None) -> None:
-        """Refuse writes that an API server with the objects of the copy would refuse. Raises ApiStatusError."""
+        """Reject writes that an API server with the objects of the copy would reject. Raises ApiStatusError."""
         metadata = manifest["metadata"]
         uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") == step_execution.CREATE_ONLY
         if known is not None and (is_new or uid not in (None, known.child.uid)):
@@ -226,7 +227,7 @@ class CopiedWorkloadCluster:
             raise ApiStatusError(code=CONFLICT, status=status)
 
     def _complete(self, result: Object, manifest: Object, *, kind: Kind, before: Object | None) -> Object:
-        """Return the result of a dry run as the object is then: with its UID, and without the status of another state."""
+        """Return the result of a dry run as the final object: with its UID, and without the status of another state."""
         metadata = dict(result["metadata"])
         if before is None:
             metadata["uid"] = str(uuid.uuid4())
@@ -404,14 +405,14 @@ class CopiedWorkloadCluster:
         return ""
 
     def watch_trigger(self, trigger: RetryTrigger) -> None:
-        """Watch nothing: the copy stands still."""
+        """Watch nothing: the copy does not change on its own."""
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Watch nothing."""
 
 
 def without_version(manifest: Object) -> Object:
-    """Return the manifest without the version of the object that it changes: the copy has another one than the cluster."""
+    """Return the manifest without the resource version: the copy has other versions than the cluster."""
     metadata = manifest["metadata"]
     if metadata.get("resourceVersion") in (None, step_execution.CREATE_ONLY):
         return manifest
@@ -424,10 +425,10 @@ def _refer(kind: Kind, raw: Object) -> ObjectRef:
 
 
 class AssumedKinds:
-    """`hearth.model.kinds.Kinds`, as the cluster serves them once the preview has come true."""
+    """The kinds that the cluster will serve once the preview is applied, as `hearth.model.kinds.Kinds`."""
 
     def __init__(self, live: Kinds) -> None:
-        """live: those that are served now, which win: only their schemas are the API server's own."""
+        """live: the kinds that are served now. They take precedence: only their schemas are the API server's own."""
         self._live = live
         self._added: dict[tuple[str, str], Kind] = {}
         self._schemas: dict[Kind, Schema] = {}

@@ -100,7 +100,7 @@ class EmptyCluster:
 def refuse(
     code: int, reason: str, message: str, *, kind: str, name: str, causes: Sequence[Mapping[str, str]] = ()
 ) -> ApiStatusError:
-    """Return the answer of an API server that refuses a request about an object. causes: the refused fields."""
+    """Return the API server's response that rejects a request about an object. causes: the rejected fields."""
     details = {"kind": kind, "name": name, **({"causes": list(causes)} if causes else {})}
     status = {"code": code, "reason": reason, "message": message, "details": details}
     return ApiStatusError(code=code, status=status)

@@ -20,7 +20,7 @@ from hearth.preview import field_changes
 Place: TypeAlias = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 FIRST_VERSION = 10**15
-"""Of the copies: higher than the version of any object of a cluster."""
+"""Resource version of the copies: higher than the version of any object of a cluster."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +181,6 @@ def drop_removed(result: Any, wanted: Any, before: Any) -> Any:
             if key not in before or key in wanted
         }
     if isinstance(result, list) and isinstance(wanted, list) and isinstance(before, list) and wanted != before:
-        # With the items that are left as they are; only new ones lack their defaults.
+        # This keeps the items that stay unchanged. Only new items lack their defaults.
         return wanted
     return result

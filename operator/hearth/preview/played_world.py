@@ -75,14 +75,14 @@ ASSUMED_READY: Final = PlayedObject()
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedFault:
-    """Writes that the simulated API server refuses."""
+    """Writes that the simulated API server rejects."""
 
     resource: str = ""
     """Only writes of this resource; "" for all."""
     write: int = 1
-    """The first refused one of them, from 1."""
+    """The first of these writes that is rejected, from 1."""
     times: int | None = None
-    """How many are refused; None for all that follow."""
+    """How many writes are rejected; None: all that follow."""
     code: int = 500
     message: str = ""
 
@@ -108,7 +108,7 @@ class Script:
         return ASSUMED_READY if self.is_rolled_back and found.is_unready else found
 
     def check_write(self, resource: str, kind: Kind, name: str) -> None:
-        """Raise ApiStatusError for a write that is refused. kind, name: of the object."""
+        """Raise ApiStatusError for a write that is rejected. kind, name: of the object."""
         fault = self.fault
         if fault is None or fault.resource not in ("", resource, members.root_of(resource)):
             return
@@ -155,7 +155,7 @@ class PlayedClock:
         return self._now
 
     def monotonic(self) -> float:
-        """Return the same."""
+        """Return the same time."""
         return self._now
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
@@ -256,14 +256,14 @@ class PlayedAssumptions(Assumptions):
 
 
 class PlayedCluster(CopiedWorkloadCluster):
-    """The cluster of the children, which refuses the writes that the script names."""
+    """The cluster of the children, which rejects the writes that the script names."""
 
     def __init__(self, *args: Any, current: CurrentScript, **options: Any) -> None:
         super().__init__(*args, **options)
         self._current = current
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
-        """Apply the manifest, unless the script refuses it."""
+        """Apply the manifest, unless the script rejects it."""
         resource = find_resource(manifest)
         script = self._current.script
         script.check_write(resource, kind, manifest["metadata"]["name"])
@@ -271,7 +271,7 @@ class PlayedCluster(CopiedWorkloadCluster):
         if known is not None:
             script.check_change(known, manifest)
         if known is not None and manager == names.SUSPEND_FIELD_MANAGER:
-            # It owns a few fields, and the next apply of the definition takes them back.
+            # The suspend field manager owns only a few fields, and the next apply of the definition takes them back.
             return self._copies.put(take_fields(known.raw, manifest), kind=kind, is_live=known.is_live)
         applied = await super().apply(manifest, kind=kind, manager=manager, force=force)
         script.applied.append(resource)
@@ -296,7 +296,7 @@ class PlayedCluster(CopiedWorkloadCluster):
         return merged
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
-        """Delete exactly this object, unless the script refuses it."""
+        """Delete exactly this object, unless the script rejects it."""
         script = self._current.script
         script.check_write(child.resource, child.kind, child.name)
         deleted = await super().delete(child, keeps_dependents=keeps_dependents)

@@ -57,9 +57,9 @@ from hearth.template.blueprint import Completion, Replacement
 
 RESTRICTED_ACTIONS: Final = "environment.restrictedActions"
 STEPS_EACH: Final = 8
-"""Steps of a preview for each resource and object. An endless replacement is not followed further."""
+"""Maximum steps of a preview per resource and object, so that an endless replacement ends."""
 ANSWER_INTERVAL: Final = 0.002
-"""Seconds between two looks at whether the API server answered about rights."""
+"""Seconds between checks for the API server's answers about permissions."""
 
 
 class PreviewRun:
@@ -85,7 +85,7 @@ class PreviewRun:
         return set(self.reconciler.planner.blueprint.resources) if self.reconciler.planner is not None else set()
 
     def adopts(self, resource: str) -> bool:
-        """Return whether a rollback would adopt a released object of the resource, as far as the spec says."""
+        """Return whether a rollback would adopt a released object of the resource, according to the spec."""
         planner = self.reconciler.planner
         return (planner is not None and planner.blueprint.adopts) or is_adopting(self.world.request.present, resource)
 
@@ -127,7 +127,7 @@ class PreviewRun:
         """Enqueue the Stack, as if an operator had managed it before."""
         definition = self.reconciler.definition
         definition.read_options(self.world.stack)
-        # A running operator checked the target before; one that starts would protect more objects.
+        # A running operator has already checked the target. An operator that starts would protect more objects.
         definition.targets.confirm()
         self.world.services.queue.enqueue(self.world.stack.uid, DirtyScope.ALL_RESOURCES)
 
@@ -152,7 +152,7 @@ class PreviewRun:
                     return
 
     def _write_status(self) -> bool:
-        """Write the status in the copy if work waits for it; return whether it was so."""
+        """Write the status in the copy if work waits for it; return whether that was the case."""
         if not self.reconciler.is_status_urgent:
             return False
         self.reconciler.note_written(self.build_status())
@@ -319,7 +319,7 @@ class PlannedStep:
     replaced: Child | None = None
     """The object that a new one replaces, or that is deleted for one."""
     is_uncertain: bool = False
-    """Whether the replacement depends on values that only the run can know."""
+    """Whether the replacement depends on values that are known only at run time."""
     replaced_raw: Object | None = None
     """The whole object that a new one replaces; None for one that is deleted first."""
     successor: Object | None = None
@@ -509,7 +509,7 @@ class StepRecorder:
         if is_adopted:
             return reversal.grade_adoption(write.before, write.after)
         if isinstance(step, Apply) and step.repaired_fields:
-            # The operator repairs them without the change as well.
+            # The operator makes this repair even without the change.
             return reversal.COMPLETE
         key = steps.find_kind(step).key
         is_once = isinstance(step, Apply) and self.is_once(step.resource)

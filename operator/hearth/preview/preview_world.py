@@ -35,7 +35,7 @@ from hearth.preview.object_copies import ObjectCopies
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
 HASH_KEY: Final = b"of previews, which store no hash"
-"""No secret: no hash of a preview is written or shown."""
+"""This is no secret, because no hash of a preview is written or shown."""
 KEYED_HASH: Final = re.compile(r"k[0-9a-f]{8}:[0-9a-f]{32}")
 
 
@@ -51,7 +51,7 @@ class PreviewRequest:
     stacks: Collection[str] | None = ()
     """The UIDs of all Stacks of the cluster; None if unknown."""
     beside: Mapping[ObjectRef, Object] = field(default_factory=dict)
-    """Sources of the definition that the user states with the Stack, instead of the live ones."""
+    """Sources of the definition that the user specifies together with the Stack. They replace the live ones."""
     tenancy: Tenancy = field(default_factory=Tenancy)
     accounts: Collection[str] = ()
     """Users that the user of the preview may impersonate."""
@@ -124,7 +124,7 @@ def make_world(
     """Make a world without objects.
 
     now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
-    makes the evaluator of slow expressions; parts: None for those of a preview.
+    makes the evaluator of slow expressions; parts: None for the parts of a preview.
     """
     children, parts = workload_cluster or live, parts or WorldParts(clock=StandingClock(now))
     hashes, assumptions, queue = TrustedHashes(), parts.assumptions, WorkQueue()
@@ -219,9 +219,10 @@ def replace_status(world: PreviewWorld, status: Object) -> None:
 
 
 class TrustedHashes(KeyedHasher):
-    """The hash function of a preview, whose user may not read the operator's key.
+    """The hash function of a preview, whose user might not have access to the operator's key.
 
-    Hashes have a key of their own, and signatures are believed. A forged one misleads a preview, and never the operator.
+    Hashes have their own key, and all signatures are trusted. A forged signature can mislead a preview, but never the
+    operator.
     """
 
     __slots__ = ()

@@ -59,8 +59,8 @@ async def make_preview(
     """Return the effects of the wanted Stack; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
 
     now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
-    makes the evaluator of slow expressions; preview_nested: makes the preview of a Stack in it, None to leave those
-    out.
+    makes the evaluator of slow expressions; preview_nested: makes the preview of a nested Stack, None to leave out
+    nested Stacks.
     """
     world = preview_world.make_world(live, request, now=now, workload_cluster=workload_cluster, evaluate=evaluate)
     if world.stack.kubeconfig is not None:
@@ -150,7 +150,7 @@ def find_obsolete_stacks(run: PreviewRun) -> dict[ObjectRef, NestedStack]:
 
 
 def redact_preview(preview: Preview, texts: frozenset[str]) -> Preview:
-    """Return a preview, and those in it, without these texts."""
+    """Return a preview and its nested previews without these texts."""
     return dataclasses.replace(
         preview,
         changes=tuple(redact_change(each, texts) for each in preview.changes),
@@ -178,7 +178,7 @@ async def list_changes(run: PreviewRun) -> list[Change]:
 
 
 def assemble(run: PreviewRun, changes: Sequence[Change]) -> Preview:
-    """Return the preview; without changes if the definition is refused."""
+    """Return the preview, without changes if the definition is rejected."""
     world, definition = run.world, run.reconciler.definition
     rejection = definition.rejection or definition.cluster.problem
     return Preview(

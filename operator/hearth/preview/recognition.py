@@ -120,7 +120,7 @@ async def plan_stored(world: PreviewWorld, present: StackObject, number: int, ta
 
 
 async def find_wanted(world: PreviewWorld) -> list[Candidate]:
-    """Return each object as the wanted definition would define it; none if that is refused."""
+    """Return each object as the wanted definition would define it; none if that definition is rejected."""
     stack, builder = world.stack, world.builder
     try:
         definition = await builder.read_spec(stack.namespace, stack.spec, reader=builder.find_reader(stack))
@@ -255,7 +255,7 @@ async def is_as(world: PreviewWorld, candidate: Candidate) -> bool:
 
 
 def has_value(live: Object, path: ElementPath) -> bool:
-    """Return whether the object has the field; another manager took it only then."""
+    """Return whether the object has the field. Only then can another manager have taken it."""
     try:
         return field_paths.read(live, path) is not None
     except (KeyError, IndexError, TypeError):

@@ -23,9 +23,9 @@ from hearth.preview.preview_run import PreviewRun
 from hearth.preview.preview_world import PreviewRequest, WorldParts
 
 IN_PROGRESS: Final = "InProgress"
-"""The end of the phases that something follows."""
+"""Suffix of the phases that are not final."""
 ROUNDS: Final = 20_000
-"""Moves of the clock in one step. A step of a day with a retry every five seconds needs fewer."""
+"""Maximum moves of the clock in one step. A step of a day with a retry every five seconds needs fewer."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class TrialResult:
 
     status: Mapping[str, Any]
     objects: Mapping[str, Object]
-    """By resource; of several objects of one resource, the newest."""
+    """By resource. If a resource has several objects, the newest one."""
     applied: Sequence[str]
     deleted: Sequence[str]
     rejection: str = ""
@@ -89,7 +89,7 @@ class StackTrial(PreviewRun):
         )
 
     async def play(self, script: Script, *, within: float) -> TrialResult:
-        """Play one step. within: seconds of the world that it may last."""
+        """Play one step. within: the simulated seconds that it may last."""
         self._current.script = script
         # An object that became ready in an earlier step stays so, unless this step plays otherwise.
         for copy in self.world.copies:
@@ -109,15 +109,15 @@ class StackTrial(PreviewRun):
         return self._make_result(script)
 
     async def _rest(self) -> None:
-        """Run until only time can bring something new."""
+        """Run until only the passage of time can change anything."""
         while not self.is_endless:
             await self._settle()
-            # Only afterwards: an object becomes ready when nothing else can be done.
+            # Assume readiness last: an object becomes ready when nothing else can be done.
             if not (self._write_status() or await self._execute_all() or self._play_objects() or self._assume()):
                 return
 
     def _note_rollback(self, before: Target | None) -> bool:
-        """Let objects of the earlier revision become ready once the step rolls the Stack back; return whether it is news."""
+        """Let objects of the earlier revision become ready once the step rolls back; return whether it just did."""
         target, script = self.reconciler.definition.targets.current, self._current.script
         if script.is_rolled_back or target is None or target.cause is not TargetCause.AUTOMATIC:
             return False
@@ -150,7 +150,7 @@ class StackTrial(PreviewRun):
                 self.world.copies.put(after, kind=copy.kind, is_live=copy.is_live)
                 self.world.services.queue.enqueue(self.world.stack.uid, child.resource)
                 is_news = True
-            # What is played is known.
+            # Simulated values are known.
             self.world.assumptions.unknown.objects.discard(child.uid)
         return is_news
 

@@ -22,24 +22,25 @@ from hearth.model.members import GroupSize
 from hearth.model.object_list import ObjectList
 
 WATCHED = operator.attrgetter("api_version", "kind", "replace_on", "requires", "externals", "after")
-"""The fields of a resource that decide, with the presence of its own rules, which fields of which objects are needed."""
+"""The fields of a resource that decide, together with the presence of its own rules, which fields of which objects are
+needed."""
 USED = operator.attrgetter("externals", "unresolved", "reads", "retained", "adopts", "abandons", "surge")
-"""The fields of a blueprint that decide, with the names of its collections, how it is read and kept."""
+"""The fields of a blueprint that decide, together with the names of its collections, how it is read and kept."""
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | ObjectList | None]
-"""By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
+"""By name in the template: the fields of the child, or of all members' children in the order of the source. None if
 there is no child (yet)."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
 class Known:
-    """An expression or manifest that has its value."""
+    """An expression or manifest whose value is known."""
 
     value: Any = field(repr=False)
 
 
 class Evaluating(str):
-    """The reason to wait when all values are present and another process evaluates the expression."""
+    """The reason to wait while another process evaluates the expression. All its values are present."""
 
     __slots__ = ()
 
@@ -75,10 +76,10 @@ class Evaluable(Protocol):
 
     @property
     def reads(self) -> Mapping[str, frozenset[Path]]:
-        """Return by resource name every path that is read of it, required or not.
+        """Return, by resource name, every path that the value reads, required or not.
 
-        A path ends before the first list index or computed key. A resource that is read as a whole has the top-level
-        fields of its kind's schema as paths. Without a known schema, the usual fields stand in.
+        A path ends before the first list index or computed key. If a resource is read as a whole, its paths are the
+        top-level fields of its kind's schema. If the schema is unknown, the usual fields are used instead.
         """
 
     def evaluate(self, values: Values) -> Outcome:
@@ -150,7 +151,7 @@ class RollingPolicy:
     pause: float = 0.0
     """Seconds between two batches."""
     surge: int = 0
-    """By how many members a group must grow meanwhile, so that enough of them stay ready."""
+    """By how many members a group must grow during an update, so that enough of them stay ready."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +159,7 @@ class RestoredVolume:
     """The content that a PersistentVolumeClaim gets when it is created."""
 
     token: str
-    """The restore, which the claim records."""
+    """Identifies the restore. The claim records it."""
     snapshot: str
     """The VolumeSnapshot, in the namespace of the claim."""
 
@@ -184,7 +185,7 @@ class ResourceBlueprint:
     has_computed_metadata: bool = True
     """Whether the metadata contains results of expressions, so that they are validated after each evaluation."""
     find_repeated: FindRepeated | None = field(default=None, repr=False, compare=False)
-    """Finds the elements of lists that repeat others, with path and mistake; None if the manifest can have none."""
+    """Finds list elements that duplicate others, with the path and the error; None if the manifest cannot have any."""
     constant: bytes | None = field(default=None, repr=False)
     """JSON of a list whose only entry is the manifest, if a constant manifest is stored anyway."""
     is_name_pinned: bool
@@ -224,7 +225,7 @@ class ResourceBlueprint:
     hidden: frozenset[str] | None = field(default=None, repr=False)
     """Texts that must not be shown; None if its manifest contains nothing sensitive and may be quoted."""
     content: object = field(default_factory=object, repr=False, compare=False)
-    """The same object as in the previous blueprint if at most the place in the dependency order differs."""
+    """The same object as in the previous blueprint if only the place in the dependency order may differ."""
 
     @property
     def own_name(self) -> str:
@@ -238,7 +239,7 @@ class ResourceBlueprint:
         return dataclasses.replace(self, index=other.index, dependents=other.dependents)
 
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
-        """Return whether the same fields of objects of the same kind are needed, and the same resources."""
+        """Return whether both need the same fields of objects of the same kind, and the same resources."""
         is_alike: bool = WATCHED(self) == WATCHED(other)
         return is_alike and bool(self.ready_when) is bool(other.ready_when)
 
@@ -248,7 +249,7 @@ class ExternalBlueprint:
     """An object that the Stack only reads, or a list of objects."""
 
     name: str
-    """By which expressions read it."""
+    """The name that expressions use."""
     path: str
     """Its path in the Stack: `spec.template.resources.gateway`."""
     api_version: str
@@ -260,10 +261,10 @@ class ExternalBlueprint:
     namespace: str | None = None
     """The policy set on the resource; None: the Stack's policy applies."""
     selector: LabelSelector | None = None
-    """Of a list; None for one object."""
+    """The selector of a list; None for a single object."""
     is_in_all_namespaces: bool = False
     is_optional: bool = False
-    """Whether its readers do not wait until it exists."""
+    """Whether its readers can proceed before it exists."""
     ready_when: tuple[Evaluable, ...] = ()
     """Booleans that replace the rule of its kind; they read the object, or the list."""
     makes_members: bool = False
@@ -307,18 +308,19 @@ class Blueprint:
     resources: Mapping[str, ResourceBlueprint]
     """In dependency order: required resources come first. Members of collections are resources like all others."""
     outputs: Mapping[str, Evaluable]
-    """Only those whose `when` is true."""
+    """The outputs whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
-    """By resource name, the paths that the blueprint reads of its child, which the cache must store."""
+    """By resource name: the paths that the blueprint reads of the child. The cache must store them."""
     collections: Mapping[str, CollectionBlueprint] = field(default_factory=dict)
-    """By name in the template, those that are present; some may have no members."""
+    """The present collections, by name in the template. Some may have no members."""
     externals: Mapping[str, ExternalBlueprint] = field(default_factory=dict)
     """External objects by their names in the template."""
     unresolved: frozenset[str] = frozenset()
     """Collections with unknown members, because the lists that define them were not read yet. Their objects are kept.
     """
     member_kinds: frozenset[str] = frozenset()
-    """`apiVersion/Kind` of the members that others decide on: there may be objects although there are no members now."""
+    """`apiVersion/Kind` of the members that other clients control. Objects may exist even if there are no members
+    now."""
     retained: frozenset[str] = frozenset()
     """Names in the template of resources whose objects are retained when they are obsolete, including resources that are
     absent now."""
@@ -329,11 +331,11 @@ class Blueprint:
     is_unknown: bool = False
     """Whether the definition is unavailable, so that a missing resource has no meaning."""
     sensitive_texts: frozenset[str] = field(default=frozenset(), repr=False)
-    """Sensitive texts, which must not be in any text that people read."""
+    """Sensitive texts, which must not appear in any displayed text."""
     scope: SharingScope = SharingScope.ONE
     """Which Stacks of this definition may share it."""
     rolling: Mapping[str, RollingPolicy] = field(default_factory=dict)
-    """By collection, how its members change, if not all at once."""
+    """By collection: how its members change, if not all at once."""
     surge: int = 0
     """How many members a group has beyond its size."""
     size: int = field(default=0, compare=False)
@@ -367,7 +369,7 @@ class ReadValue:
     """An external object, or a list of objects, as it was read."""
 
     identity: str
-    """Of the reference, because another definition may use the same name for another object."""
+    """The identity of the reference, because another definition may use the same name for another object."""
     value: Any = field(repr=False)
     """The object's fields, or a list with the fields of each object: packed until the definition is compiled."""
 
@@ -395,7 +397,7 @@ class Definition:
 
     template: Object
     parameters: Object = field(repr=False)
-    """Values by name, including those from sources."""
+    """Values by name, including values from sources."""
     origins: Mapping[str, Origin] = field(default_factory=dict)
     """By name, the origin of the values from sources."""
     refreshed: tuple[str, ...] = ()

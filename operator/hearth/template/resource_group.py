@@ -26,14 +26,14 @@ ROLLING_FIELDS = {"maxBatchSize": "maxBatchSize", "minInService": "minReady", "p
 """By field of `spec.rollingUpdate`, the field of `updatePolicy.rolling`."""
 NAME_PATH = "spec.template.manifest.metadata.name"
 OWN_NAMES = re.compile(r"\$\{([^}]*[^}.\w])?(index|key|item)\b")
-"""An expression that differs from member to member. A field with that name does not."""
+"""An expression whose value differs from member to member. It does not match a field with that name."""
 LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 """A text within an expression."""
 ROLLING_PATH = "spec.template.updatePolicy.rolling"
 
 
 def make_spec(spec: Any) -> Object:
-    """Return the spec of a Stack with the same result. spec: of a group, as anyone may have written it."""
+    """Return the spec of a Stack with the same result. spec: of a group, of any shape."""
     if not isinstance(spec, dict):
         return {}
     template, parameters = spec.get("template"), spec.get("parameters")
@@ -62,11 +62,11 @@ def make_rolling(rolling: Mapping[str, Any]) -> Object:
 def find_mistakes(
     template: Mapping[str, Any], size: GroupSize, *, timeout: Any, is_scaled: bool = False
 ) -> Iterator[Mistake]:
-    """Find mistakes that the compiler cannot see: one name for all members, a minimum above the size, pauses that take
-    too long.
+    """Find errors that the compiler cannot see.
 
-    template: in the form of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource
-    wrote the size, as an autoscaler does, which must not break the group.
+    These are one name for all members, a minimum above the size, and pauses that take too long. template: in the form
+    of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource wrote the size, as an
+    autoscaler does, which must not break the group.
     """
     found = object_fields.mapping(template, "resources", members.GROUP_MEMBER)
     name = object_fields.mapping(found, "manifest", "metadata").get("name")
@@ -94,9 +94,7 @@ def find_mistakes(
 
 
 def find_warnings(spec: Object) -> Iterator[str]:
-    """Find valid settings that are probably unintended. spec: of a group without mistakes, as the API server validated
-    it.
-    """
+    """Find valid settings that are probably unintended. spec: of a valid group, as the API server validated it."""
     size, in_service = spec.get("replicas", 1), object_fields.mapping(spec, "rollingUpdate").get("minInService")
     if isinstance(size, int) and isinstance(in_service, int) and is_above(in_service, size):
         yield rolling_batches.describe_low_size(in_service, size=size)
@@ -108,7 +106,7 @@ def is_above(in_service: Any, size: int) -> bool:
 
 
 def translate(error: InvalidDefinition, others: Sequence[Mistake] = ()) -> InvalidDefinition:
-    """Return the same mistakes with their paths in the spec of the group, and others. These are the more specific ones."""
+    """Return the errors with their paths in the spec of the group, and `others`, which are more specific."""
     known = {each.path for each in others}
     found = [Mistake(path=find_path(each.path), message=each.message) for each in error.mistakes]
     return InvalidDefinition([*others, *(each for each in found if each.path not in known)])

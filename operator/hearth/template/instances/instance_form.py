@@ -26,7 +26,7 @@ from hearth.template.text import interpolation
 from hearth.template.text.interpolation import ExpressionSource, UnterminatedExpression
 
 USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback", "suspended", "timeout")
-"""The options that an instance may state."""
+"""The options that every instance can set."""
 KUBE_CONFIG: Final = "kubeConfig"
 """The option that places the objects of an instance in another cluster."""
 FURTHER_OPTIONS: Final = (
@@ -57,7 +57,7 @@ class InstanceForm:
     """Parameters that an instance sets by reference, never by value."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     allowed: frozenset[str] = frozenset(USUAL_OPTIONS)
-    """The options that an instance may state."""
+    """The options that an instance can set."""
     definer: DefinerAccount | None = None
     """The ServiceAccount that writes the objects of instances while this revision is the newest; None: instances have
     the rights of a Stack in their namespace.
@@ -67,11 +67,11 @@ class InstanceForm:
     minimum: int = 0
     """The oldest revision that an instance may keep while this revision is the newest."""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """By output the type that its value has in any case, "" where only its evaluation shows it."""
+    """By output: the type that its value always has, or "" if only its evaluation shows the type."""
     scale: str = ""
     """The parameter behind the scale subresource; "" for none."""
     usual_scale: int | None = None
-    """Its default."""
+    """The default of that parameter."""
 
     def find_options(self, spec: Any) -> Object:
         """Return the options in an instance's spec that instances are allowed to set. The spec may have any shape."""
@@ -80,7 +80,7 @@ class InstanceForm:
     def make_settings(self, options: Mapping[str, Any], named: Mapping[str, Any]) -> Object:
         """Return the spec of a Stack without template and parameters.
 
-        options: as `find_options` says; named: by parameter, the key of a Secret with its value.
+        options: as `find_options` returns them; named: by parameter, the key of a Secret with its value.
         """
         settings = merge(self.defaults, options)
         if named:
@@ -112,7 +112,7 @@ class InstanceForm:
 
 
 def make_form(definition: str, number: int, content: Mapping[str, Any]) -> InstanceForm:
-    """Make the form of a revision. content: as `make_content` says."""
+    """Make the form of a revision. content: as `make_content` returns it."""
     template, stated = content["template"], content.get("form") or {}
     rules = template.get("parameters") or {}
     scale = str((stated.get("scale") or {}).get("parameter") or "")
@@ -165,7 +165,7 @@ def merge(defaults: Mapping[str, Any], stated: Mapping[str, Any]) -> Object:
 
 
 def translate(error: InvalidDefinition, definition: str) -> InvalidDefinition:
-    """Return the mistakes with their paths changed to paths in the spec of the instance or its StackDefinition."""
+    """Return the errors with their paths changed to paths in the spec of the instance or its StackDefinition."""
     places = [(find_path(each.path, definition), find_place(each.message, definition)) for each in error.mistakes]
     return InvalidDefinition([Mistake(path=path, message=message) for path, message in places])
 
@@ -181,7 +181,7 @@ def find_path(path: str, definition: str) -> str:
 
 
 def find_place(text: str, definition: str) -> str:
-    """Return a text with the places in the template, which the StackDefinition has, named so."""
+    """Return a text where places in the template refer to the StackDefinition, which contains the template."""
     return text.replace("spec.template.", f"StackDefinition {definition} spec.template.")
 
 
@@ -202,8 +202,8 @@ class InstanceForms:
     def choose(self, spec: Any, last: int | None) -> InstanceForm:
         """Return the revision of an instance.
 
-        last: the one that it had, None for a new one. A pin that names no revision, or an older one, does not count: a
-        mistake in a template that was corrected must not come back.
+        last: the revision that it had, None for a new instance. A pin to a revision that does not exist, or that is
+        older than the instance's own, does not count: a corrected error in a template must not come back.
         """
         own = self.by_number.get(last) if last is not None else None
         if own is None:
@@ -229,7 +229,7 @@ class InstanceForms:
         return ""
 
     def find_pin(self, spec: Any) -> int | None:
-        """Return the revision that an instance names to stay at, or None if it names none, or may not."""
+        """Return the revision that an instance pins, or None if it pins none or is not allowed to."""
         return object_fields.number(spec, OPTIONS, PIN) if self.newest.is_pinnable else None
 
 
@@ -253,7 +253,7 @@ def find_unfit(
 ) -> ChunkedWork[list[Mistake]]:
     """Find the parts of an instance's spec that are valid in its own revision but not in this one.
 
-    rules: of this one, as `read_rules` says; own_form: None if it is not known.
+    rules: of this revision, as `read_rules` returns them; own_form: None if it is not known.
     """
     wrong = yield from find_mistakes(form, rules, spec)
     if not wrong or own_form is None:
@@ -264,10 +264,10 @@ def find_unfit(
 
 
 def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> ChunkedWork[list[Mistake]]:
-    """Find the parts of an instance's spec that do not fit, with paths in that spec. rules: as `read_rules` returns
-    them.
+    """Find the parts of an instance's spec that do not fit, with paths in that spec.
 
-    A sensitive parameter is set by reference, so its value is not judged. A literal value is a mistake.
+    rules: as `read_rules` returns them. A sensitive parameter is set by reference, so its value is not checked. A
+    literal value is an error.
     """
     stated, named = form.find_parameters(spec)
     clear = {name: each for name, each in rules.items() if name not in form.sensitive}
@@ -294,7 +294,7 @@ NAMES_OF_OBJECTS: Final = re.compile(r"(?!params\.)[A-Za-z_]\w*\.metadata\.(name
 
 
 def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
-    """Return the types of all outputs of a template without mistakes: boolean, integer, or string; "" for the others."""
+    """Return the types of all outputs of a template without errors: boolean, integer, or string; "" for the others."""
     outputs = template.get("outputs") or {}
     if not outputs:
         return {}

@@ -41,11 +41,11 @@ option.
 def make_policy(
     spec: Mapping[str, Any], *, owner: Mapping[str, Any], checks_authors: bool = True, exists: bool = False
 ) -> tuple[tuple[Kind, Object], ...]:
-    """Make the policy of a kind and its binding, each with its kind; nothing if instances cannot select other rights, and
-    none can be protected.
+    """Make the policy of a kind and its binding, each with its kind; nothing if they are not needed.
 
-    owner: the metadata of the StackDefinition. Both objects are deleted with it; exists: whether there is a policy that
-    must follow the spec, even if it then denies nothing.
+    They are needed if instances can select other rights, or can be protected. owner: the metadata of the
+    StackDefinition, whose deletion also deletes both objects; exists: whether there is a policy that must follow the
+    spec, even if it then denies nothing.
     """
     options = find_checked(spec) if checks_authors else []
     protection = find_protection(spec)
@@ -95,7 +95,7 @@ def find_checked(spec: Mapping[str, Any]) -> list[str]:
 
 
 def may_state(spec: Mapping[str, Any], option: str) -> bool:
-    """Return whether an instance may state an option that its StackDefinition must list."""
+    """Return whether an instance can set an option that its StackDefinition must list."""
     return option in (spec.get("options") or ()) and option not in (spec.get("final") or ())
 
 

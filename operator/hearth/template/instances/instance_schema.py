@@ -26,15 +26,15 @@ COPIED: Final = frozenset(
     {"minimum", "maximum", "multipleOf", "pattern", "minLength", "maxLength", "minItems", "maxItems"}
     | {"minProperties", "maxProperties", "required", "enum"}
 )
-"""The rules that a structural schema has in the same words."""
+"""Keywords that a structural schema has with the same meaning."""
 FORMATS: Final = frozenset(
     {"byte", "cidr", "date", "date-time", "double", "duration", "email", "float", "hostname", "int32", "int64"}
     | {"ipv4", "ipv6", "mac", "password", "uri", "uuid"}
 )
-"""The formats that an API server validates. It refuses none, and ignores the others."""
+"""The formats that an API server validates. It accepts and ignores all others."""
 COMBINED: Final = ("allOf", "anyOf", "not", "oneOf")
 SET_LIMIT: Final = 64
-"""Entries of a list of maps or lists that are compared with one another."""
+"""Maximum entries of a list of maps or lists that are compared with one another."""
 DEFAULT_LENGTH: Final = 200
 """Characters of a default in a description."""
 COLUMN_TYPES: Final = ("boolean", "integer", "number", "string")
@@ -59,7 +59,7 @@ RESERVED_KINDS: Final = ("ResourceGroup", "Stack")
 
 
 def find_mistakes(spec: Mapping[str, Any]) -> list[Mistake]:
-    """Find problems that prevent the kind from being created, other than mistakes in the template.
+    """Find problems that prevent the kind from being created, other than errors in the template.
 
     spec: valid by the schema of StackDefinitions, which leaves the template open.
     """
@@ -254,7 +254,7 @@ def convert_inner(rules: Mapping[str, Any], type_: str | None) -> dict[str, Any]
 
 
 def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> dict[str, Any]:
-    """Make the CustomResourceDefinition of a StackDefinition without mistakes, ready to be applied.
+    """Make the CustomResourceDefinition of a StackDefinition without errors, ready to be applied.
 
     The API server requires that both have the same name. forms: all revisions that instances may have.
     """
@@ -280,7 +280,7 @@ def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> 
 
 
 def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Return the printer columns: those of the definition, between the columns of a Stack. types: of outputs."""
+    """Return the printer columns: the definition's columns, between the columns of a Stack. types: of outputs."""
     first, *_ = crd.STACK_COLUMNS
     yield from (first, crd.READY_COLUMN)
     parameters = find_parameters(spec)
@@ -305,7 +305,8 @@ def make_schema(
     wanted = {"type": "object", "description": "The desired state.", "properties": fields}
     machinery = crd.make_structural_schema(stack_definition.InstanceMachinery)["properties"]
     for form in forms:
-        # Fields of instances at that revision would be lost: the API server removes unknown fields on each read.
+        # Otherwise, fields of instances at that revision would be lost: the API server removes unknown fields on each
+        # read.
         former = convert_parameters(instance_form.read_rules(form))
         keep_fields(wanted, {"type": "object", "properties": former})
         stated = {name: each for name, each in machinery.items() if name in form.allowed}
@@ -347,7 +348,7 @@ def convert_parameters(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def keep_fields(schema: dict[str, Any], former: Mapping[str, Any]) -> None:
-    """Add the fields that only a former schema has, which objects may keep, but not set or change.
+    """Add the fields that only a former schema has. Objects may keep them, but cannot set or change them.
 
     The API server checks only the fields that an update changes, so an object with such a field can still be written.
     """
@@ -366,7 +367,7 @@ def keep_fields(schema: dict[str, Any], former: Mapping[str, Any]) -> None:
 
 
 def forbid(former: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field that objects may keep, but not set or change."""
+    """Return the schema of a field that objects may keep, but cannot set or change."""
     text = "No longer a field of this kind: remove it."
     kept = {key: value for key, value in former.items() if key not in ("description", *COPIED)}
     rule = {"rule": "false", "message": "is no longer a field of this kind; remove it"}
@@ -375,7 +376,7 @@ def forbid(former: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_common_types(forms: Iterable[InstanceForm]) -> dict[str, str]:
-    """Return by output the type that its value has in each of these revisions which has it."""
+    """Return, by output, the type that its value has in all of these revisions that have the output."""
     common: dict[str, str] = {}
     for form in forms:
         for name, type_ in form.outputs.items():

@@ -27,7 +27,7 @@ RELATIVE = frozenset({".", ".."})
 
 
 def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
-    """Find the mistakes in evaluated metadata; missing or null values are valid. path: of the metadata."""
+    """Find the errors in evaluated metadata; missing or null values are valid. path: of the metadata."""
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
@@ -39,7 +39,7 @@ def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
 
 
 def find_mistakes_in_names(metadata: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
-    """Find the mistakes in the name and the namespace."""
+    """Find the errors in the name and the namespace."""
     for key, object_to in (("name", object_to_name), ("namespace", object_to_namespace)):
         value = metadata.get(key)
         if value is not None and (objection := object_to(value)):
@@ -47,7 +47,7 @@ def find_mistakes_in_names(metadata: Mapping[str, Any], *, path: str) -> Iterato
 
 
 def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
-    """Find the mistakes in a map of texts. Its values are not quoted: they may be sensitive."""
+    """Find the errors in a map of texts. Its values are not quoted: they may be sensitive."""
     if texts is None:
         return
     if not isinstance(texts, Mapping):
@@ -60,7 +60,7 @@ def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
 
 
 def find_reason(mistake: Mistake) -> str:
-    """Return the reason of a mistake for the status."""
+    """Return the reason of an error for the status."""
     return INVALID_NAME if mistake.path.endswith((".name", ".namespace")) else INVALID_METADATA
 
 

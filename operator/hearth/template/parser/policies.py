@@ -28,7 +28,7 @@ def adopts(stated: str | None) -> bool | None:
 
 
 def find_retained(template: Any) -> frozenset[str]:
-    """Find the resources that a template retains, even if other parts of the template have mistakes."""
+    """Find the resources that a template retains, even if other parts of the template have errors."""
     resources: Mapping[Any, Any] = object_fields.mapping(template, "resources")
     return frozenset(
         name
@@ -50,7 +50,7 @@ class RollingSource:
 
 
 def read_rolling(stated: Object, path: str, *, note: Callable[[str, str], None]) -> RollingSource:
-    """Parse a rolling update; defaults replace invalid values. note: records a mistake with its path."""
+    """Parse a rolling update; defaults replace invalid values. note: records an error with its path."""
     batch, ready = stated.get("maxBatchSize", 1), stated.get("minReady", 0)
     is_share = isinstance(batch, str) and SHARE.fullmatch(batch) is not None
     if not is_share and not is_count(batch, least=1):

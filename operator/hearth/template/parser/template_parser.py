@@ -129,7 +129,7 @@ class ResourceSource:
     """How many members of a collection may disappear without a user's edit, a number or a percentage, or None if not set.
     """
     external: ExternalSource | None = None
-    """Of an object that the Stack only reads, whose reference `manifest` then is; None for all others."""
+    """Set for an object that the Stack only reads. `manifest` is then the reference."""
 
     @property
     def is_collection(self) -> bool:
@@ -158,7 +158,7 @@ class TemplateSource:
 
     path: str
     parameters: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Those whose rules are valid."""
+    """The parameters whose rules are valid."""
     unsound_parameters: set[str] = field(default_factory=set)
     conditions: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, ResourceSource] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class TemplateSource:
 
 
 class TemplateParser:
-    """Parses one template; collects every mistake."""
+    """Parses one template; collects every error."""
 
     def __init__(self, path: str, *, indices: tuple[int, ...] | None = None) -> None:
         """Create the parser. indices: the members of a group, whose template is its only resource; None for a Stack."""
@@ -176,12 +176,12 @@ class TemplateParser:
         self.effort = Effort()
 
     def note(self, path: str, message: str) -> None:
-        """Record a mistake; above the limit, record only that there are more."""
+        """Record an error; above the limit, record only that there are more."""
         if len(self.mistakes) <= limits.MISTAKES:
             self.mistakes.append(Mistake(path=path, message=message))
 
     def read(self, template: Any) -> ChunkedWork[TemplateSource]:
-        """Parse `template`; stop when there are more mistakes than one message lists."""
+        """Parse `template`; stop when there are more errors than one message lists."""
         source = TemplateSource(path=self.path)
         if not isinstance(template, dict):
             self.note(self.path, f"must be a map with resources, found {error_hints.describe(template)}")
@@ -223,13 +223,13 @@ class TemplateParser:
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]
 
     def check_member_names(self, source: TemplateSource) -> None:
-        """Check that no resource has the name that the members of a collection read their key by."""
+        """Check that no resource has the name that expressions of a collection's members use for their key."""
         if MEMBER_KEY in source.resources and any(each.is_collection for each in source.resources.values()):
             message = "is the key of a member in a template with forEach; rename the resource"
             self.note(source.resources[MEMBER_KEY].path, message)
 
     def check_name(self, name: Any, *, path: str, reserved: Collection[str], what: str) -> None:
-        """Return whether the name is valid."""
+        """Check that the name is valid."""
         if not isinstance(name, str) or not names.RESOURCE_NAME.fullmatch(name):
             rule = "names start with a lower-case letter and have at most 40 letters and digits, e.g. redisMaster"
             self.note(f"{path}{error_hints.write_key(str(name))}", f"cannot be the name of a {what}; {rule}")
@@ -237,7 +237,7 @@ class TemplateParser:
             self.note(f"{path}.{name}", f"'{name}' is a reserved word of the expression language; rename the {what}")
 
     def check_words(self, raw: Object, known: Collection[str], path: str, *, what: str) -> None:
-        """Return whether all keys of `raw` are known."""
+        """Check that all keys of `raw` are known."""
         for word in raw:
             if word not in known:
                 hint = self.effort.hint(str(word), known)
@@ -259,7 +259,7 @@ class TemplateParser:
             source.parameters[name] = rules
 
     def read_resource(self, source: TemplateSource, name: str, raw: Any) -> None:
-        """Parse one resource; fields with mistakes are left out."""
+        """Parse one resource; fields with errors are left out."""
         path = self.path if self.indices is not None else f"{self.path}.resources{error_hints.write_key(name)}"
         if not isinstance(raw, dict):
             self.note(path, f"must be a map with a manifest, found {error_hints.describe(raw)}")
@@ -299,7 +299,7 @@ class TemplateParser:
         )
 
     def read_external(self, source: TemplateSource, name: str, raw: Object, path: str) -> None:
-        """Parse an external resource; fields with mistakes are left out.
+        """Parse an external resource; fields with errors are left out.
 
         Names and labels are checked once their expressions have values.
         """
@@ -345,7 +345,7 @@ class TemplateParser:
         return {}
 
     def check_target(self, metadata: Object, path: str) -> None:
-        """Record metadata that do not select objects."""
+        """Record metadata that does not select objects."""
         name, selector, everywhere = (metadata.get(word) for word in ("name", "selector", "allNamespaces"))
         if (name is None) == (selector is None):
             found = "has neither name nor selector" if name is None else "has both name and selector"
@@ -407,7 +407,7 @@ class TemplateParser:
         return stated
 
     def read_word(self, raw: Object, word: str, path: str, *, known: Collection[str]) -> str | None:
-        """Return the one of the `known` words under `word`, None if it is not set."""
+        """Return the one of the `known` words under `word`, or None if it is not set."""
         stated = raw.get(word)
         if stated is None or (isinstance(stated, str) and stated in known):
             return stated
@@ -415,8 +415,8 @@ class TemplateParser:
         return None
 
     def read_choice(self, raw: Object, word: str, path: str, *, of: type[Choice]) -> Choice | None:
-        """Return the member that the word under `word` names, None if it is not set."""
-        # Most policies set none of these fields, and each list of words would be built on every call.
+        """Return the member that the word under `word` names, or None if it is not set."""
+        # Most policies set none of these fields. Without this check, every call would build the list of words.
         if word not in raw:
             return None
         stated = self.read_word(raw, word, path, known=[each.value for each in of])
@@ -505,7 +505,7 @@ class TemplateParser:
         source.outputs[name] = OutputSource(name=name, path=path, value=raw["value"], when=raw.get("when"))
 
     def check_manifest(self, manifest: Any, path: str) -> None:
-        """Return whether `manifest` has all required and no forbidden fields."""
+        """Check that `manifest` has all required and no forbidden fields."""
         if not isinstance(manifest, dict):
             wrong = f"must be a map, found {error_hints.describe(manifest)}"
             self.note(path, wrong if manifest is not None else "is missing; set the manifest of the object")
@@ -529,7 +529,7 @@ class TemplateParser:
                 self.note(f"{path}.{word}", f"must be text, found {error_hints.describe(found)}")
 
     def check_metadata(self, metadata: Object, path: str) -> None:
-        """Return whether the metadata sets only fields that a template may set."""
+        """Check that the metadata sets only fields that a template may set."""
         if metadata.get("generateName") is not None:
             message = "would create a new object with every apply; set name, or omit it for a name generated by Hearth"
             self.note(f"{path}.generateName", message)
@@ -546,7 +546,7 @@ class TemplateParser:
 
 
 def is_duration(text: Any) -> bool:
-    """Return whether it is a duration as short as the schema of the API has them."""
+    """Return whether it is a duration within the length that the schema of the API allows."""
     is_short = isinstance(text, str) and len(text) <= DURATION_LENGTH
     return is_short and re.fullmatch(times.DURATION, text) is not None
 
@@ -563,7 +563,7 @@ def find_wrong(pattern: PathPattern, manifest: Any) -> str:
 
 
 def is_stated(pattern: PathPattern, value: Any) -> bool:
-    """Return whether a manifest sets the field, or may set it once its expressions have values."""
+    """Return whether a manifest sets the field, or might set it once its expressions have values."""
     if not pattern or (isinstance(value, str) and "${" in value):
         return True
     wanted, rest = pattern[0], pattern[1:]
@@ -580,7 +580,7 @@ def is_stated_as_text(pattern: PathPattern, manifest: dict[str, Any]) -> bool:
 
 
 def fits(wanted: ListItem, item: Any) -> bool:
-    """Return whether a list's item matches, or may match once its expressions have values."""
+    """Return whether a list's item matches, or might match once its expressions have values."""
     if not isinstance(item, dict):
         return isinstance(item, str) and "${" in item
     stated = ((item.get(name), value) for name, value in wanted.keys)

@@ -21,7 +21,7 @@ from hearth.template.text import error_hints, patterns
 
 Keys: TypeAlias = tuple[str | int, ...]
 Result: TypeAlias = Generator["Fault | None", None, None]
-"""Faults, and None at intervals, as a pause."""
+"""Yields faults, and None at intervals as a pause."""
 _LISTED = 12
 _BYTES_PER_STEP = 64
 _STEPS_IN_A_PIECE = 1_000
@@ -41,9 +41,9 @@ _SIZES: Mapping[str, tuple[type[str] | type[list[Any]] | type[dict[str, Any]], s
     "maxProperties": (dict, "at most", "entries"),
 }
 Found: TypeAlias = tuple[str, str]
-"""The path below the rules, and the mistake there."""
+"""The path below the rules, and the error there."""
 Wrong: TypeAlias = Iterator[Found | None]
-"""All mistakes, and None after each nested schema, as a pause."""
+"""Yields all errors, and None after each nested schema as a pause."""
 
 TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 SENSITIVE = "sensitive"
@@ -91,11 +91,11 @@ class Budget:
 
 
 class Effort:
-    """The remaining effort for the mistakes and rules of one template: hints, comparisons."""
+    """The remaining effort for the errors and rules of one template: hints, comparisons."""
 
     def __init__(self) -> None:
         self.hints = limits.HINTED_MISTAKES
-        """Misspelled words that are compared with the known ones."""
+        """Number of misspelled words to compare with the known words."""
         self.budget = Budget()
 
     def hint(self, word: str, candidates: Iterable[str]) -> str:
@@ -119,7 +119,7 @@ class _Check:
         self._choices: dict[int, frozenset[bytes]] = {}
         """By the identity of an `enum`, its values."""
         self._patterns: OrderedDict[str, Any] = OrderedDict()
-        """The most recently used ones; all of them may take too much memory."""
+        """The most recently used patterns. All of them might take too much memory."""
 
     def find(self, schema: Any, value: Any, keys: Keys) -> Result:
         """Find the rules that `value` at `keys` violates."""
@@ -343,7 +343,7 @@ def with_integers(value: Any) -> Any:
 
 
 def find_wrong_rules(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
-    """Find the mistakes in the rules under `path` and in nested ones. Raises Exhausted."""
+    """Find the errors in the rules under `path` and in nested ones. Raises Exhausted."""
     if isinstance(rules, bool):
         return
     if not isinstance(rules, dict):
@@ -366,7 +366,7 @@ def find_wrong_rules(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
 
 
 def find_wrong_rules_within(word: str, value: Any, effort: Effort, path: str) -> Wrong:
-    """Find the mistakes in the rules under a keyword that contains schemas."""
+    """Find the errors in the rules under a keyword that contains schemas."""
     if word in _SCHEMAS:
         yield from find_wrong_rules(value, effort, path=path)
     elif word == "properties" and isinstance(value, dict):

@@ -47,7 +47,7 @@ QUOTED = {
 """Texts that would be values of the type without their quotes."""
 OR_ESCAPE = f"write the value or a parameter, or ${{'{redaction.SENSITIVE}'}} if the very word is meant"
 PROSE = frozenset({"description", "title"})
-"""Fields with text for people, which are common in schemas."""
+"""Fields with free text, which are common in schemas."""
 BUILT_IN: Final = Path(__file__).with_name("keyed_lists.json")
 """The lists of Kubernetes' own kinds, from its published schemas: see `keyed_lists.prune` of the tests."""
 SCALAR_TYPES: Final = frozenset({Type.STRING, Type.INTEGER, Type.NUMBER, Type.BOOLEAN})
@@ -55,7 +55,7 @@ Identity: TypeAlias = tuple[Any, ...]
 
 
 def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mistake]:
-    """Find the mistakes in `value` at `path`, where `shape` is expected; at most as many as one message lists."""
+    """Find the errors in `value` at `path`, where `shape` is expected; at most as many as one message lists."""
     for below, message in find_wrong(value, shape, effort)[: limits.MISTAKES]:
         yield Mistake(path=path + below, message=message)
 
@@ -96,13 +96,13 @@ def find_wrong_text(value: Any, shape: Shape) -> str:
     try:
         base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
-        # The text may be a secret that a user forgot to encode.
+        # Do not quote the text, because it may be a secret that a user forgot to encode.
         return "must be base64, found a text in another form; encode it, or write it in stringData if this is a Secret"
     return ""
 
 
 def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> list[tuple[str, str]]:
-    """Find the mistakes in a map."""
+    """Find the errors in a map."""
     fields = shape.fields if shape.type is Type.OBJECT else None
     found: list[tuple[str, str]] = []
     for key, inner in value.items():
@@ -210,9 +210,10 @@ def decode_text(text: str) -> str:
 
 
 def find_list_shape(known: Shape, api_version: str, kind: str) -> Shape:
-    """Find the shape that knows which lists have keys: the shape of Kubernetes' own kind, otherwise the `known` one.
+    """Find the shape that shows which lists have keys: of Kubernetes' own kind, otherwise the `known` one.
 
-    A definition then has the same errors with and without a cluster; an API server never removes a key from a schema.
+    A definition then has the same errors with and without a cluster, because an API server never removes a key from a
+    schema.
     """
     built_in = find_built_in(f"{api_version}/{kind}")
     return known if built_in is shapes.OPEN else built_in

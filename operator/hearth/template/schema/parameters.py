@@ -26,17 +26,17 @@ Found = TypeVar("Found", Fault, tuple[str, str])
 
 RULES_KEPT = 2_048
 RULES_LENGTH_KEPT = 4_096
-"""Characters of rules up to which their mistakes are cached. Larger rules are rare and take too much memory."""
+"""Maximum characters of rules whose errors are cached. Larger rules are rare and take too much memory."""
 _LARGEST = 2**63
-"""Above it a float has no integer that an expression can hold."""
+"""Above it, a float has no integer that an expression can hold."""
 SHAPES_KEPT = 1_024
 SHAPE_LENGTH_KEPT = 16_384
-"""Characters of all rules up to which their shape is cached."""
+"""Maximum characters of all rules together for their shape to be cached."""
 EXHAUSTED = "takes too long to validate together with all other parameters; simplify rules or values"
 
 
 def check_rules(name: str, rules: Any, *, path: str, effort: Effort) -> ChunkedWork[list[Mistake]]:
-    """Find the mistakes in the rules of one parameter at `path`."""
+    """Find the errors in the rules of one parameter at `path`."""
     if not isinstance(rules, dict):
         found = error_hints.describe(rules)
         message = f"must be a map of rules, found {found}; write e.g. {name}: {{type: string, default: …}}"
@@ -58,7 +58,7 @@ _known: OrderedDict[str, tuple[tuple[str, str], ...]] = OrderedDict()
 
 
 def remember(written: str, wrong: tuple[tuple[str, str], ...]) -> None:
-    """Cache the mistakes in rules."""
+    """Cache the errors in rules."""
     _known[written] = wrong
     if len(_known) > RULES_KEPT:
         _known.popitem(last=False)
@@ -70,7 +70,7 @@ def write(rules: Rules | Mapping[str, Rules]) -> str:
 
 
 def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, str], ...]]:
-    """Find the mistakes in rules, with their paths; stop above the number that one message lists."""
+    """Find the errors in rules, with their paths; stop above the number that one message lists."""
     found = yield from collect(json_schema.find_wrong_rules(rules, effort), excess=("", EXHAUSTED))
     found += check_sensitive(rules)
     if not found:
@@ -115,7 +115,7 @@ def collect(found: Iterable[Found | None], *, excess: Found) -> ChunkedWork[list
 
 
 def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
-    """Find the mistakes in the use of `sensitive` in the rules."""
+    """Find the errors in the use of `sensitive` in the rules."""
     stated = rules.get(json_schema.SENSITIVE, False)
     if not isinstance(stated, bool):
         return [(f".{json_schema.SENSITIVE}", f"must be true or false, found {error_hints.describe(stated)}")]
@@ -158,9 +158,9 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
     sensitive: Collection[str] = (),
     effort: Effort | None = None,
 ) -> ChunkedWork[tuple[dict[str, Any], list[Mistake]]]:
-    """Return the value of every parameter, and the mistakes in the given ones, at `path` if they have no origin.
+    """Return the value of every parameter, and the errors in the given ones, at `path` if they have no origin.
 
-    sensitive: the names of those whose values no message may contain.
+    sensitive: the names of the parameters whose values no message may contain.
     """
     found: dict[str, Any] = {}
     mistakes: list[Mistake] = []
@@ -177,7 +177,7 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
             if not wrong:
                 found[name] = adapt(rules, value)
         elif "default" in rules:
-            # It was validated together with the fields that its rules add.
+            # The default was validated together with the fields that its rules add.
             found[name] = adapt(rules, fill_defaults(rules, rules["default"], effort.budget))
         else:
             next_step = f"set it, or a default in {template_path}.parameters.{name}.default"
@@ -214,7 +214,7 @@ class Place(NamedTuple):
 
 
 def complete(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[tuple[Any, list[Mistake]]]:
-    """Return a value with defaults for its missing fields, and its mistakes."""
+    """Return a value with defaults for its missing fields, and its errors."""
     try:
         filled = fill_defaults(rules, value, budget)
     except json_schema.Exhausted:
@@ -223,10 +223,10 @@ def complete(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedW
 
 
 def fill_defaults(rules: Any, value: Any, budget: Budget) -> Any:
-    """Return `value` with the default of each property that a map in it lacks; a map that is missing itself is not
-    made.
+    """Return `value` with the default of each property that a map in it lacks.
 
-    Unchanged parts are shared with `value`, which is not modified. Raises json_schema.Exhausted.
+    A missing map is not created. Unchanged parts are shared with `value`, which is not modified. Raises
+    json_schema.Exhausted.
     """
     if not isinstance(rules, dict):
         return value
@@ -247,8 +247,8 @@ def fill_map(rules: Rules, value: Mapping[str, Any], budget: Budget) -> Any:
     for name, inner in known.items():
         if name not in value and isinstance(inner, dict) and "default" in inner:
             filled[name] = fill_defaults(inner, inner["default"], budget)
-            # The whole default counts at each place where it is used, because a list may have many elements with a
-            # large default.
+            # Count the whole default at each place where it is used, because a list may have many elements with a large
+            # default.
             budget.spend(count_values(filled[name]))
     return filled
 
@@ -280,7 +280,7 @@ def count_values(value: Any) -> int:
 
 
 def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[list[Mistake]]:
-    """Find the mistakes in one value."""
+    """Find the errors in one value."""
     if place.is_sensitive and any(redaction.has_mask(text) for text in redaction.find_texts(value)):
         return [Mistake(path=place.path, message=f"{redaction.MASKED}; set the value itself")]
     if bounds.has_large_integer(value):
@@ -302,7 +302,7 @@ def write_keys(keys: json_schema.Keys) -> str:
 
 
 def describe_hidden(fault: Fault, rules: Rules) -> str:
-    """Describe the mistake in a sensitive value without showing the value or its keys."""
+    """Describe the error in a sensitive value without showing the value or its keys."""
     if fault.word == "type" and not fault.keys:
         stated = rules.get("type")
         wanted = " or ".join(stated) if isinstance(stated, list) else stated

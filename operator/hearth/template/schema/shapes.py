@@ -79,7 +79,7 @@ class Shape:
         return self._fields
 
     def find_entry(self, key: str) -> Shape:
-        """Find the shape under a key of a map, also of one that accepts null or unknown fields; OPEN if it is not stated."""
+        """Find the shape under a key of a map, even one that accepts null or unknown fields; OPEN if unknown."""
         if self.type is Type.OBJECT:
             return self.fields.get(key, OPEN)
         inner = (self._schema.get("properties") or {}).get(key)
@@ -123,7 +123,7 @@ class Shape:
     def find_default(self, key: str) -> Any:
         """Find the value that the API server sets for a missing field, or None if it sets none.
 
-        An empty default does not count: schemas have it for fields that are required.
+        An empty default does not count, because schemas declare one for required fields.
         """
         field = (self._schema.get("properties") or {}).get(key)
         return (field.get("default") or None) if isinstance(field, Mapping) else None
@@ -206,7 +206,7 @@ class _Remembered:
         self.definitions: dict[int, Shape] = {}
 
     def find(self, kind: Kind) -> Shape:
-        """Find the shape of objects of `kind`; check it in each generation, and make it again if the schema changed."""
+        """Find the shape of objects of `kind`. Check it in each generation, and make it again if the schema changed."""
         if self.generation != self.kinds.generation:
             self.generation = self.kinds.generation
             self.confirmed, self.definitions = {}, {}

@@ -12,7 +12,7 @@ from hearth.model.errors import Mistake
 
 
 def check(value: Any, *, path: str, depth: int = limits.JSON_DEPTH, nodes: int = limits.JSON_NODES) -> list[Mistake]:
-    """Return the mistake that a value at `path` is deeper or larger than the limits; none if it is not."""
+    """Return an error if a value at `path` is deeper or larger than the limits, otherwise nothing."""
     excess = find_excess(value, depth=depth, nodes=nodes)
     return [Mistake(path=path, message=excess)] if excess else []
 
@@ -24,7 +24,7 @@ def find_excess(value: Any, *, depth: int = limits.JSON_DEPTH, nodes: int = limi
     """
     count = 0
     level = [value]
-    # Texts and numbers below the last level are not a level of their own.
+    # Texts and numbers below the last level do not count as a level.
     for _ in range(depth + 1):
         count += len(level)
         if count > nodes:

@@ -36,7 +36,8 @@ def find_closest(word: str, candidates: Iterable[str]) -> str:
     """Find the candidate that is most similar to `word`, "" if none is similar."""
     matcher = difflib.SequenceMatcher()
     matcher.set_seq2(word)
-    # First by a cheap upper bound; the exact measure takes hundreds of microseconds for texts of the same letters.
+    # Filter by a cheap upper bound first. The exact measure takes hundreds of microseconds for texts with the same
+    # letters.
     hopeful: list[tuple[float, str]] = []
     for candidate in candidates:
         matcher.set_seq1(candidate)

@@ -117,7 +117,7 @@ def find_expressions(value: Any) -> Iterator[str]:
 
 
 def is_like_shell(expression: str) -> bool:
-    """Return whether a text that is not an expression is one that a shell expands."""
+    """Return whether a text that is not an expression looks like an expansion of a shell."""
     return _SHELL.match(expression) is not None
 
 
@@ -128,7 +128,7 @@ def for_shell(expression: str) -> str:
 
 
 def escape(string: str) -> str:
-    """Return the template string that means the literal `string`."""
+    """Return the template string that stands for the literal `string`."""
     return string.replace(OPENING, LITERAL_OPENING)
 
 

@@ -173,7 +173,7 @@ class Builder:
         try:
             return self._read_scalar(tag.removeprefix(TAG), event.value, event.start_mark)
         except ValueError:
-            # As in kubectl, a scalar that only looks like a number is text, as `0x_`.
+            # Like kubectl, treat a scalar that only looks like a number as text, for example `0x_`.
             if is_implicit:
                 return event.value
         raise Fail(None, None, f"this value is not a valid {tag.removeprefix(TAG)}; remove the tag", event.start_mark)
@@ -443,9 +443,9 @@ def read_binary(text: str, mark: yaml.Mark) -> str:
 
 
 def parse_integer(text: str) -> int | float | str:
-    """Parse an integer of YAML 1.1 or 1.2; a float if it is too large, text if that is too.
+    """Parse an integer of YAML 1.1 or 1.2.
 
-    Raises ValueError.
+    The result is a float if it is too large for an integer, and text if it is too large for a float. Raises ValueError.
     """
     digits = text.replace("_", "").lower()
     sign = -1 if digits.startswith("-") else 1

@@ -61,7 +61,7 @@ def write(number: Fraction, *, binary: bool) -> str:
 
 
 def is_binary(text: str) -> bool:
-    """Return whether `text` counts in powers of 1024, as do sums whose first operand it is."""
+    """Return whether `text` counts in powers of 1024. A sum does if its first operand does."""
     return text.endswith("i")
 
 

@@ -15,7 +15,7 @@ from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.text import bounds, kubectl_yaml
 
 CACHE_SIZE = 16
-"""Templates that are parsed once for all Stacks that name them: parsing takes nearly as long as compiling."""
+"""Number of cached templates. Stacks share them, because parsing takes nearly as long as compiling."""
 KEPT_CHARACTERS = 2 * 1024**2
 """Characters of all cached templates: their values take some ten times as many bytes."""
 
@@ -61,10 +61,10 @@ def _parse(text: str, place: str, size: int) -> ChunkedWork[Object]:
 
 
 def parse_json(text: str) -> Object | None:
-    """Return the mapping that a JSON text contains, or None if it must be parsed as YAML, which also reports its
-    mistakes.
+    """Return the mapping that a JSON text contains, or None if it must be parsed as YAML.
 
-    A hundred times as fast as YAML, and bounded so that one call does not hold the event loop.
+    YAML parsing also reports errors. JSON parsing is a hundred times as fast, and bounded so that one call does not
+    block the event loop.
     """
     if not text.lstrip().startswith("{") or _has_too_many_values(text):
         return None
