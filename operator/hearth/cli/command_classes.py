@@ -37,13 +37,13 @@ class Entry:
     """A subcommand that is not loaded yet."""
 
     target: str
-    """Where it is: `package.module:function`."""
+    """Location of the command's function: `package.module:function`."""
     summary: str
     """One line."""
     section: str = "Commands"
     """The heading in the help."""
     aliases: tuple[str, ...] = ()
-    """Other names, which the help does not list."""
+    """Aliases that the help does not list."""
 
 
 class LazyGroup(click.Group):
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand; of a mistyped one, name the nearest."""
+        """Find the subcommand. For a mistyped name, suggest the closest one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:

@@ -41,7 +41,7 @@ RELEASE = re.compile(r"(?!.{54})[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 
 def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str | None]:
-    """Return the callback of an option whose value must match. mistake: the message for other values."""
+    """Return an option callback that rejects values that do not match. mistake: the error message."""
 
     def check(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(pattern, value):
@@ -200,7 +200,7 @@ def import_(  # noqa: PLR0913 -- each is an option
 
 
 def import_release(cluster: ClusterOptions, release: str, *, name: str, has_secret_parameters: bool) -> NoReturn:
-    """Write the Stack of a release of Helm, and end the program."""
+    """Write the Stack for a Helm release, and end the program."""
 
     async def work(session: Session) -> int:
         namespace = cluster.find_namespace()
@@ -256,7 +256,10 @@ def write(
 
 
 def write_kro(texts: Sequence[SourceText], *, group: str | None) -> None:
-    """Write the StackDefinitions of all ResourceGraphDefinitions, and their instances. Ends the program if there are mistakes."""
+    """Write the StackDefinitions for all ResourceGraphDefinitions, and their instances.
+
+    Ends the program if there are mistakes.
+    """
     with reporting():
         result = kro_definition.convert_all(texts, group=group)
     objects = [*result.definitions, *result.instances]
@@ -282,7 +285,10 @@ def write_heat(  # noqa: PLR0913 -- each is an option
     is_strict: bool,
     report: str | None,
 ) -> None:
-    """Write the Stack of a template of Heat, with a report. Ends the program if there are mistakes, or --strict finds losses."""
+    """Write the Stack for a Heat template, with a report.
+
+    Ends the program if there are mistakes, or --strict finds losses.
+    """
     # Not needed by other imports.
     from hearth.cli.importer.heat import heat_report, heat_template
 
@@ -309,7 +315,7 @@ def write_heat(  # noqa: PLR0913 -- each is an option
         for sentence in found.notes:
             text_output.write_note(sentence)
         text_output.write_note(found.summarize())
-    # Compressed parts have no comments; the report has all of them.
+    # Compressed parts have no comments, but the report contains all of them.
     text = (
         heat_report.write_stack(result.stack) if len(objects) == 1 else "---\n".join(map(kubectl_yaml.write, objects))
     )
@@ -323,7 +329,7 @@ def write_heat(  # noqa: PLR0913 -- each is an option
 
 def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
     """Yield the mistakes in StackDefinitions or Stacks, one sentence each."""
-    # The compiler, which other imports need not.
+    # Loads the compiler, which other imports do not need.
     from hearth.cli.stack_access.schema_folder import FolderKinds
     from hearth.cli.stack_commands.files import file_commands
     from hearth.cli.stack_views.files.stack_files import StackFile
@@ -333,7 +339,7 @@ def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
         for each in objects:
             stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=objects)
             mistakes = file_commands.find_mistakes(stack_file, kinds, evaluator)
-            # The first mistake at a place causes the others there.
+            # Later mistakes at the same place are consequences of the first one.
             for mistake in {each["path"]: each for each in reversed(mistakes)}.values():
                 yield f"{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 
@@ -360,7 +366,7 @@ def name_after(file: str) -> str:
 
 
 def make_name(text: str) -> str:
-    """Return the name of a Stack, which begins with a letter, that is closest to a text."""
+    """Turn a text into the closest valid name of a Stack, which begins with a letter."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))
     beginning = ORDER.match(words)
     words = words[beginning.end() :] if beginning is not None else words

@@ -18,7 +18,7 @@ from hearth.settings import Settings
 
 
 class TextType(click.ParamType[Any]):
-    """A flag whose text one function converts to a value or rejects with ValueError."""
+    """A flag whose text is converted by a function, which raises ValueError for invalid text."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name = name
@@ -42,7 +42,7 @@ KINDS = TextType("kind,kind.group", settings_module.parse_kinds)
 PROFILE = TextType("file", profiling.claim)
 
 flag = functools.partial(click.option, show_envvar=True)
-"""An option with the name of its environment variable in the help."""
+"""An option whose help shows its environment variable."""
 
 
 @click.command(

@@ -76,7 +76,7 @@ def schema(
 
 def list_own() -> Iterator[KindSchema]:
     """Yield the schemas of Hearth's own kinds."""
-    # The models take long to import, which no help needs.
+    # The models take long to import, and `--help` does not need them.
     from hearth.cli.stack_views.stack_tests.stack_test_models import StackTest
     from hearth.model.api import crd
 
@@ -86,7 +86,10 @@ def list_own() -> Iterator[KindSchema]:
 
 
 def read_definitions(files: Sequence[str]) -> list[KindSchema]:
-    """Return the schemas of the kinds that StackDefinitions in files define. Ends the program if one has mistakes."""
+    """Return the schemas of the kinds that StackDefinitions in files define.
+
+    Ends the program if a StackDefinition has mistakes.
+    """
     documents = file_commands.parse_texts(file_commands.read_texts(files))
     found = stack_files.find_stacks(documents, kinds=(names.DEFINITION_KIND,))
     if files and not found:
@@ -118,7 +121,7 @@ async def get_definitions(session: Session) -> list[KindSchema]:
     found: list[KindSchema] = []
     for definition in await session.list(STACK_DEFINITION):
         kind = find_kind(definition)
-        # The names become paths of files, and a cluster may be hostile.
+        # The names become file paths, and the cluster may be hostile.
         is_valid = all(map(API_NAME.fullmatch, kind.values()))
         published = await get_published(session, kind) if is_valid else None
         if published is None:
@@ -144,7 +147,7 @@ def find_kind(definition: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def get_published(session: Session, kind: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Return the schema of a kind with its descriptions, which the caches of schemas omit; None if it is not served."""
+    """Return the schema of a kind, including the descriptions that the schema caches omit; None if it is not served."""
     path = f"/openapi/v3/apis/{kind['group']}/{kind['version']}"
     try:
         document = await session.connection.request("GET", path)

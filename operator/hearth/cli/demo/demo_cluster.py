@@ -23,7 +23,7 @@ from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK
 
 NAME: Final = "hearth-demo"
-"""Of the field manager, and of the configurations of the webhook."""
+"""Name of the field manager and of the webhook configurations."""
 POLL: Final = 0.2
 """Seconds between two checks of something that takes about one second."""
 
@@ -95,14 +95,14 @@ WEBHOOKS: Final = {
         ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
     ),
 }
-"""By kind of the configuration: name, resources, operations and condition of each webhook."""
+"""Name, resources, operations and condition of each webhook, by kind of configuration."""
 
 
 @contextlib.asynccontextmanager
 async def serving_webhook(
     connection: Connection, *, server: str, namespace: str | None
 ) -> AsyncIterator[Sequence[str]]:
-    """Yield the flags of an operator that serves the webhook; none if the API server runs on another machine.
+    """Yield the flags that make the operator serve the webhook; none if the API server runs on another machine.
 
     server: the URL of the API server; namespace: the only one that is reviewed, None for all.
     """
@@ -115,7 +115,7 @@ async def serving_webhook(
         paths.append(api_requests.object_path(kind, "", name))
         body = make_configuration(kind.name, name=name, port=port, namespace=namespace)
         query = api_requests.apply_query(manager=NAME, force=True)
-        # One that an earlier run left behind trusts another certificate.
+        # A configuration that an earlier run left behind trusts another certificate.
         await remove(connection, paths[-1:])
         await connection.request("PATCH", paths[-1], query=query, body=body, content_type=api_requests.APPLY)
     try:
@@ -125,14 +125,14 @@ async def serving_webhook(
 
 
 async def remove(connection: Connection, paths: Sequence[str]) -> None:
-    """Delete the configurations. One that stays blocks nothing: it is ignored while no operator answers."""
+    """Delete the configurations. If this fails, they block nothing: they are ignored while no operator answers."""
     for path in paths:
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             await connection.request("DELETE", path)
 
 
 def make_configuration(kind: str, *, name: str, port: int, namespace: str | None) -> Object:
-    """Make one webhook configuration. port: of this machine; namespace: the only one reviewed, None for all."""
+    """Make one webhook configuration. port: on this machine; namespace: the only one reviewed, None for all."""
     within = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -148,7 +148,7 @@ def make_configuration(kind: str, *, name: str, port: int, namespace: str | None
 def make_webhook(
     name: str, resources: list[str], operations: list[str], condition: dict[str, str], *, url: str, within: Object
 ) -> dict[str, Any]:
-    """Make one webhook. within: the selector of namespaces."""
+    """Make one webhook. within: the namespace selector."""
     rule = {
         "apiGroups": [names.GROUP],
         "apiVersions": [names.VERSION],

@@ -176,7 +176,9 @@ class StackWatcher:
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
     def _count(self, seen: StackView) -> float:
-        """Return the seconds to show: of the whole wait, and after the first Ready of the current phase."""
+        """Return the seconds to show: since the wait started, and after the first Ready since the current phase
+        started.
+        """
         now = time.monotonic()
         if seen.phase != self._phase:
             self._phase, self._phase_began = seen.phase, now
@@ -201,7 +203,7 @@ class StackWatcher:
 
 
 async def leave_earlier(watch: StackWatcher) -> None:
-    """Wait until a Stack that was deleted while no operator ran no longer exists. Only then can it be recreated."""
+    """Wait for the removal of a Stack that was deleted while no operator ran. Only then can it be recreated."""
     found = await watch.cluster.find_stack(watch.options.namespace, watch.options.name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
         watch.output.print_lines([f"stack/{watch.options.name} is still being deleted: waiting"])
@@ -238,7 +240,7 @@ WRONG: Final = {
     "array": "one",
     "object": "one",
 }
-"""A value of another type, by type."""
+"""For each type, a value of another type."""
 
 
 def advise(stack: Object, view: StackView, *, kubeconfig: str, programs: Sequence[str]) -> list[str]:
@@ -271,7 +273,7 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
     number = find_number(stack)
     if number is not None:
         yield "edit a parameter", patch(kubectl, name, {number[0]: number[1]})
-    # The last one is chosen, because no other resource waits for it and the effect is easy to see.
+    # Choose the last resource, because no other resource waits for it and the effect is easy to see.
     workload = next((row.object for row in reversed(view.rows) if row.object.startswith(WORKLOADS)), None)
     child = workload or next((row.object for row in reversed(view.rows) if "/" in row.object), None)
     if child is not None:

@@ -44,7 +44,7 @@ RESOURCE_FIELDS: Final = frozenset(
 )
 POLICY: Final = re.compile(r"policy\(\)\.with(Retain|Delete)\(\)")
 STANDARD_COLUMNS: Final = (".metadata.creationTimestamp", ".status.state")
-"""Columns that every list of instances already has in another form."""
+"""Columns that Hearth's own columns already cover in every list of instances."""
 COLUMN_PATH: Final = re.compile(r"\.(spec|status)\.(\w+)")
 INDEXES: Final = re.compile(r"lists\.range\(size\((.+)\)\)")
 """A list of the positions in another list."""
@@ -72,7 +72,7 @@ class Conversion:
     definition: Object = field(default_factory=dict)
     parameters: Object = field(default_factory=dict)
     conditions: dict[str, list[str]] = field(default_factory=dict)
-    """By resource, when it is there."""
+    """By resource, the conditions under which it exists."""
     lost: list[str] = field(default_factory=list)
     """Settings without an equivalent, a sentence each."""
     optional: list[str] = field(default_factory=list)
@@ -104,7 +104,9 @@ class Conversion:
         self.outputs = template_names.choose_fields(name for name in stated if name not in OWN_STATUS)
 
     def convert(self, kinds: ConvertedKinds) -> None:
-        """Fill `definition`, `lost`, `optional` and `foreign`. kinds: all that are converted, whose names are chosen."""
+        """Fill `definition`, `lost`, `optional` and `foreign`. kinds: all converted kinds, with their names already
+        chosen.
+        """
         stated_resources = object_fields.entries(self.document.manifest, "spec", "resources")
         found_kinds = {
             object_fields.text(each, "id"): other
@@ -220,7 +222,7 @@ class Conversion:
         return made
 
     def _convert_kind(self, stated: Mapping[str, Any], made: Object, path: str, kinds: ConvertedKinds) -> None:
-        """Give a manifest of a kind that kro makes the names of the converted kind."""
+        """Rename the fields of a manifest whose kind kro creates, as the converted kind names them."""
         other = find_converted(stated, kinds)
         if other is not None:
             made["apiVersion"] = f"{other.group}/{other.version}"
@@ -265,7 +267,8 @@ class Conversion:
         return {"forEach": made, **self._find_key(made)}
 
     def _find_key(self, expression: str) -> Object:
-        """Return the key of the elements of a list in the parameters, which is not their position if they have a name."""
+        """Return the key for the elements of a list parameter: their name if they have one, otherwise their position.
+        """
         items = object_fields.mapping(self.parameters, expression.removeprefix("params."), "items")
         if items.get("type") == "string":
             return {"key": "item"}
@@ -332,7 +335,7 @@ def is_definition(document: ManifestDocument) -> bool:
 
 
 def find_group(document: ManifestDocument) -> str:
-    """Return the group of the kind that a ResourceGraphDefinition makes."""
+    """Return the group of the kind that a ResourceGraphDefinition creates."""
     return object_fields.text(document.manifest, "spec", "schema", "group") or GROUP
 
 
@@ -354,7 +357,7 @@ class KroImport:
 
 
 def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
-    """Convert all definitions and instances in the texts. Raises InvalidDefinition with all that are neither.
+    """Convert all definitions and instances in the texts. Raises InvalidDefinition that lists every other document.
 
     group: of the kinds; None: as in kro.
     """
@@ -392,7 +395,7 @@ def find_strangers(documents: Sequence[ManifestDocument], known: Collection[tupl
 
 
 def find_missing(conversions: Sequence[Conversion], texts: Sequence[SourceText]) -> Iterator[Mistake]:
-    """Yield a mistake if there is no definition, or one makes no kind."""
+    """Yield a mistake if there is no definition, or if a definition creates no kind."""
     if not conversions:
         yield Mistake(path=texts[0].source, message=f"contains no {KIND} of {GROUP}")
     for conversion in conversions:
@@ -414,7 +417,7 @@ RESOURCE_TYPES: Final[Mapping[str, type]] = {
 
 
 def find_wrong_types(definition: Object) -> Iterator[Mistake]:
-    """Yield each field of another type than a ResourceGraphDefinition has there, and ids that are missing or repeated."""
+    """Yield each field with the wrong type for a ResourceGraphDefinition, and ids that are missing or repeated."""
     for path in MAPS:
         yield from check_type(object_fields.find(definition, *path.split(".")), dict, path)
     resources = object_fields.find(definition, "spec", "resources")
@@ -449,7 +452,7 @@ def find_converted(manifest: Mapping[str, Any], kinds: ConvertedKinds) -> Conver
 
 
 def find_changed(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return the names that change."""
+    """Return the names that differ from kro's."""
     return {old: new for old, new in chosen.items() if new != old}
 
 
@@ -482,5 +485,5 @@ def find_notes(conversion: Conversion) -> Iterator[str]:
 
 
 def call(conversion: Conversion) -> str:
-    """Return how messages name a definition."""
+    """Return the text that identifies a definition in messages."""
     return f"{conversion.document.kind} {conversion.document.name}"

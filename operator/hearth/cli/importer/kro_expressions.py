@@ -53,7 +53,7 @@ NESTED: Final = 32
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """The names of one definition that are written differently here."""
+    """The names of one definition that differ between kro and Hearth."""
 
     roots: Mapping[str, str] = field(default_factory=dict)
     """Ids of resources, and the elements of a list."""
@@ -98,7 +98,10 @@ def read_single(text: Any) -> str | None:
 
 
 def translate_expression(expression: str, words: Words) -> str:
-    """Return an expression in the words of Hearth; one that no template accepts, because it is too deep, as it is."""
+    """Return an expression in Hearth's syntax.
+
+    An expression that is too deep for any template is returned unchanged.
+    """
     tokens = split(expression)
     if measure_depth(tokens) > NESTED:
         return expression
@@ -146,8 +149,8 @@ def read_field(tokens: Sequence[str], at: int) -> tuple[Sequence[str], str, int]
 
 
 def find_unknown_status(expression: str, words: Words) -> Iterator[str]:
-    """Yield the status fields that an expression reads of an object whose kind is converted, and that are no outputs of
-    it.
+    """Yield the status fields that an expression reads from an object of a converted kind and that are not among its
+    outputs.
     """
     tokens = split(expression)
     for at, token in enumerate(tokens):
@@ -191,7 +194,7 @@ def measure_depth(tokens: Sequence[str]) -> int:
 
 
 def make_functions(tokens: list[str]) -> list[str]:
-    """Return the tokens with the calls of some methods as calls of functions."""
+    """Return the tokens with some method calls rewritten as function calls."""
     at = 0
     while at < len(tokens):
         if tokens[at] in METHODS and tokens[at - 1 : at] == ["."] and tokens[at + 1 : at + 2] == ["("]:
@@ -206,8 +209,8 @@ def make_functions(tokens: list[str]) -> list[str]:
 
 
 def find_receiver(tokens: Sequence[str], dot: int) -> int:
-    """Return where the value before a dot begins: a name, a text, a call, an index, a list, and the value it is read
-    from.
+    """Return where the value before a dot begins, which may be a name, text, call, index or list, including the values
+    it is read from.
     """
     at = dot - 1
     while at > 0:
@@ -268,8 +271,9 @@ def is_after_dot(tokens: Sequence[str]) -> bool:
     return last[-1:] == ["."] or last == [".", "?"]
 
 
-# Conditions that a resource or output takes over from the resources that it reads. kro leaves out a resource with
-# all that reads it. In Hearth each has its own `when`; what reads a field that may be missing, `a.?b`, is there without it.
+# Conditions that a resource or output takes over from the resources that it reads. kro omits a resource together with
+# everything that reads it. In Hearth, each resource has its own `when`, and a resource that reads an optional field,
+# `a.?b`, exists without it.
 
 
 def spread(stated: Mapping[str, Sequence[str]], reads: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
@@ -285,7 +289,7 @@ def spread(stated: Mapping[str, Sequence[str]], reads: Mapping[str, Collection[s
     found: dict[str, dict[str, None]] = {name: {} for name in stated}
     due = [(name, each) for name, conditions in stated.items() for each in conditions]
     for name, condition in due:
-        # `due` grows within: each condition reaches each resource once.
+        # The loop extends `due`; each condition reaches each resource once.
         if condition not in found[name]:
             found[name][condition] = None
             due += [(reader, condition) for reader in readers.get(name, ()) if reader in found]
@@ -313,7 +317,9 @@ def find_reads(value: Any, known: Collection[str]) -> set[str]:
 
 
 def list_reads(expression: str, known: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each resource that an expression reads, and whether it needs it: whether no field of it may be missing."""
+    """Yield each resource that an expression reads, and whether the expression needs it, because none of the fields is
+    optional.
+    """
     tokens = split(expression)
     for at, token in enumerate(tokens):
         if token in known and is_name(tokens, at):

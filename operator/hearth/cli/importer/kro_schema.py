@@ -52,7 +52,7 @@ class SchemaReader:
     types: Mapping[str, Any]
     """The types that the schema names."""
     needed: Collection[Path] = ()
-    """The fields without which an expression fails."""
+    """The fields that an expression needs."""
     left: int = FIELDS
     """Fields that may still be read."""
 
@@ -95,7 +95,7 @@ class SchemaReader:
         if required:
             rules["required"] = required
         elif any("default" in each.rules for each in fields.values()):
-            # It may be left out: the defaults in it make it whole.
+            # The map may be omitted, because defaults fill all of its fields.
             rules["default"] = {}
         return SchemaField(rules=rules, unknown=tuple(describe_inner(fields)))
 
@@ -163,4 +163,4 @@ READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
         lambda text, _: read_value(unquote(text), "number"),
     ),
 }
-"""The value of each rule of a marker, with the words of JSON Schema. The second argument is the type of the field."""
+"""By marker, the function that returns the JSON Schema value. Its second argument is the type of the field."""

@@ -95,7 +95,7 @@ def find_expression_keys(value: Any, path: str = "") -> Iterator[str]:
                     yield from find_expression_keys(item, place)
 
 
-# Fields of an export that no person wrote.
+# Exported fields that no person wrote.
 
 Path: TypeAlias = tuple[str, ...]
 ITEMS: Final = "*"
@@ -238,7 +238,7 @@ def drop_server_values(manifest: Mapping[str, Any]) -> Object:
     if kind == "Service":
         _drop_addresses(kept)
     if kind == "Job.batch" and object_fields.find(kept, "spec", "manualSelector") is not True:
-        # It refers to the old object, and the API server rejects it for a new one.
+        # The field refers to the old object, and the API server rejects it for a new one.
         for spec in _find_maps(kept, ("spec",)):
             spec.pop("selector", None)
     template = manifest_references.find_pod_template(kept)

@@ -216,7 +216,7 @@ def find_volume_needs(volume: Mapping[str, Any]) -> Iterator[ObjectMention]:
         for key, kind, name_key in VOLUME_SOURCES:
             yield ObjectMention(kind=kind, name=object_fields.find(source, key, name_key))
     for inner in volume.values():
-        # Volumes of a network's storage name the Secret of their account so, each within its own field.
+        # Network storage volumes reference the Secret of their account this way, each within its own field.
         for key in ("secretRef", "nodePublishSecretRef"):
             yield ObjectMention(kind="Secret", name=object_fields.find(inner, key, "name"))
 
@@ -235,7 +235,8 @@ def find_named(entries: Sequence[Mapping[str, Any]], references: Sequence[tuple[
             yield ObjectMention(kind=kind, name=object_fields.find(entry, key, "name"))
 
 
-# The imported manifests by object, kind and role: which of them another one references, serves or selects.
+# Indexes the imported manifests by object, kind and role, to find those that another manifest references, serves or
+# selects.
 
 DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
 
@@ -268,7 +269,7 @@ class ManifestIndex:
                         self.bound[reference].append(position)
 
     def is_cluster_wide(self, document: ManifestDocument) -> bool:
-        """Return whether the object of a document has no namespace, also by a definition among the manifests."""
+        """Return whether the object of a document is cluster-scoped, including kinds that the manifests define."""
         definition = self.served.get((document.group, document.kind))
         if definition is not None:
             return object_fields.text(self.documents[definition].manifest, "spec", "scope") == "Cluster"

@@ -13,7 +13,7 @@ from hearth.template.parser import template_parser
 
 LENGTH = 40
 UNNAMED = "object"
-"""For an object in whose name and kind there is no letter of ASCII."""
+"""Name for an object without an ASCII letter in its name and kind."""
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "Pod")
 """Kinds, ordered by their claim to a shared name: `frontend` most likely means a workload."""
 WORD = re.compile(r"[A-Za-z0-9]+")
@@ -36,9 +36,9 @@ def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
 
 
 def shorten(document: ManifestDocument) -> str:
-    """Return the object's name; for a CustomResourceDefinition without the group, which is part of it.
+    """Return the object's name; for a CustomResourceDefinition, the part before the group.
 
-    Without a name it is the prefix that the API server would use for one.
+    If the object has no name, return its `generateName` prefix.
     """
     is_definition = document.kind == "CustomResourceDefinition"
     stated = document.name or object_fields.text(document.metadata, "generateName")

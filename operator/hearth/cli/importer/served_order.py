@@ -30,9 +30,11 @@ ALL_RIGHTS: Final[Mapping[str, Any]] = {"apiGroups": ["*"], "resources": ["*"], 
 """The rule of the ClusterRole `cluster-admin`, which every cluster has."""
 DEFAULT_ACCOUNT: Final = "default"
 USER, GROUP = "system:serviceaccount:", "system:serviceaccounts"
-"""How subjects name an account, and the accounts of a namespace or of all, as a user and a group."""
+"""The prefix of the user name of an account, and the group that contains all accounts or, with a suffix, those in a
+namespace.
+"""
 PASSING: Final = frozenset({"Job.batch", "CronJob.batch"})
-"""Kinds whose pods end."""
+"""Kinds whose pods run to completion."""
 MOST_SERVERS: Final = 16
 """Maximum number of workloads that could serve one kind. With more, the owner is unclear."""
 NATIVE_GROUPS: Final = frozenset(
@@ -50,7 +52,7 @@ NATIVE_GROUPS: Final = frozenset(
 )
 """Groups that the API server and the controllers of every cluster serve."""
 LENT: Final = frozenset({f"Ingress.{manifest_references.NETWORKING}"})
-"""Kinds of those groups that no cluster serves without an add-on."""
+"""Kinds in these groups that only add-ons serve."""
 
 
 def add(required: Sequence[set[int]], index: ManifestIndex) -> None:
@@ -95,8 +97,8 @@ def find_order(required: Sequence[set[int]], index: ManifestIndex) -> Iterator[t
 
 
 def find_strangers(workloads: ServingWorkloads, index: ManifestIndex) -> set[tuple[str, int]]:
-    """Return groups with workloads that cannot serve them, because the workload starts only after an object of the
-    group is processed.
+    """Return the groups that a workload cannot serve, because the workload starts only after an object of the group is
+    processed.
 
     For example, a workload mounts the Secret of a Certificate.
     """
@@ -117,7 +119,7 @@ def find_missing(position: int, index: ManifestIndex) -> Iterator[str]:
 
 
 def find_interfaces(required: Sequence[set[int]], index: ManifestIndex) -> dict[str, list[int]]:
-    """Return the APIServices that workloads among the manifests answer, by `group/version`."""
+    """Return the APIServices that workloads among the manifests serve, by `group/version`."""
     found: dict[str, list[int]] = defaultdict(list)
     for position in index.keys.get(manifest_references.API_SERVICE, ()):
         spec = object_fields.mapping(index.documents[position].manifest, "spec")
@@ -163,7 +165,7 @@ def covers(rule: Mapping[str, Any], document: ManifestDocument, index: ManifestI
     """Return whether the rule of a webhook covers the kind of a document."""
     served = describe_kind(document, index)
     group, _, version = document.api_version.rpartition("/")
-    # `pods/exec` and `pods/*` are requests about an object, not those that write it.
+    # `pods/exec` and `pods/*` match requests to subresources, not writes of the object itself.
     resources = {each.removesuffix("/*") if each == "*/*" else each for each in object_fields.texts(rule, "resources")}
     return (
         not {ANY, group}.isdisjoint(object_fields.texts(rule, "apiGroups"))
@@ -188,7 +190,7 @@ def find_namespace_labels(document: ManifestDocument, index: ManifestIndex) -> d
 
 
 class Evidence(enum.IntEnum):
-    """How surely an account with some right serves a kind."""
+    """How strongly a permission suggests that its account serves a kind."""
 
     NONE = 0
     ANY_KIND = 1
@@ -196,7 +198,7 @@ class Evidence(enum.IntEnum):
     NAMED = 2
     """It may watch or change this one, named by its group."""
     REPORTS = 3
-    """It may write the status or the finalizers of this one, which users of a kind need not."""
+    """It may write the status or the finalizers of this one, which users of a kind do not need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +217,7 @@ class ServingWorkloads:
 
     index: ManifestIndex
     rights: dict[int, list[tuple[str, Mapping[str, Any]]]] = field(default_factory=dict)
-    """By position of a workload its rules, each with the namespace that it is for; "" for all."""
+    """The rules of each workload by its position, each with the namespace where it applies; "" for all."""
     _found: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
 
     def fill(self) -> None:
@@ -243,19 +245,19 @@ class ServingWorkloads:
             for position, rules in self.rights.items()
         }  # fmt: skip
         best = max(weighed.values(), default=Evidence.NONE)
-        # A kind that is not defined here may be served by a program that is not here either.
+        # If no manifest defines the kind, the program that serves it may be missing from the manifests as well.
         is_certain = best == Evidence.REPORTS or (served.is_defined and best != Evidence.NONE)
         chosen = [position for position, evidence in weighed.items() if evidence == best] if is_certain else []
         return chosen if len(chosen) <= MOST_SERVERS else []
 
 
 def is_served_by_workload(document: ManifestDocument) -> bool:
-    """Return whether a controller that someone installs serves the kind, and not every cluster."""
+    """Return whether an installed controller serves the kind, instead of every cluster."""
     return document.group not in NATIVE_GROUPS or document.key in LENT
 
 
 def describe_kind(document: ManifestDocument, index: ManifestIndex) -> ServedKind:
-    """Return the kind of a document as rules name it; without its definition by the usual forms of the plural."""
+    """Return the kind of a document as RBAC rules name it. Without a definition, the plural is guessed."""
     definition = index.served.get((document.group, document.kind))
     if definition is not None:
         plural = object_fields.text(index.documents[definition].manifest, "spec", "names", "plural")
@@ -266,7 +268,7 @@ def describe_kind(document: ManifestDocument, index: ManifestIndex) -> ServedKin
 
 
 def weigh(rule: Mapping[str, Any], served: ServedKind) -> Evidence:
-    """Return the conclusion from a right: whether its owner serves a kind."""
+    """Return how strongly a permission suggests that its owner serves a kind."""
     groups, verbs = (frozenset(object_fields.texts(rule, word)) for word in ("apiGroups", "verbs"))
     resources = object_fields.texts(rule, "resources")
     parts = [tuple(each.partition("/")[::2]) for each in resources if each.partition("/")[0] in {"*", *served.plurals}]
@@ -282,7 +284,10 @@ def weigh(rule: Mapping[str, Any], served: ServedKind) -> Evidence:
 
 
 Account = tuple[str, str]
-"""Namespace and name; without a name all accounts of a namespace, without both all of the cluster."""
+"""Namespace and name.
+
+An empty name means all accounts of the namespace; if both are empty, all accounts of the cluster.
+"""
 
 
 def find_account(document: ManifestDocument, template: Mapping[str, Any], index: ManifestIndex) -> Account:

@@ -38,7 +38,7 @@ from hearth.template.schema import literal_validator
 from hearth.template.text import bounds
 
 RUNNING_ONCE = frozenset({"Job.batch", "Pod"})
-"""Kinds that no change reaches: another definition needs another object."""
+"""Kinds whose objects cannot change: a new definition needs a new object."""
 PARAMETERS_SUFFIX = "-parameters"
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
@@ -137,9 +137,9 @@ def read_installed(
 
 
 def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Object]:
-    """Put a parameter in the place of each value that an export withheld, and return the parameters.
+    """Replace each value that an export withheld with a parameter, and return the parameters.
 
-    made: each document with its resource. Raises InvalidDefinition with all that no template can contain.
+    made: each document with its resource. Raises InvalidDefinition with all values that no template can contain.
     """
     parameters: dict[str, Object] = {}
     mistakes: list[Mistake] = []
@@ -158,7 +158,9 @@ def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Objec
 def put_parameter(
     name: str, type_: str, manifest: Object, path: withheld_values.FieldPath, parameters: dict[str, Object]
 ) -> str:
-    """Put a sensitive parameter in the place of a value, add it to `parameters`, and return its name, like the wanted one."""
+    """Replace a value with a sensitive parameter, add that to `parameters`, and return its name, which resembles the
+    requested one.
+    """
     free = resource_naming.find_free(name, parameters)
     parameters[free] = {"type": type_, "sensitive": True}
     withheld_values.put(manifest, path, f"${{params.{free}}}")
@@ -168,7 +170,7 @@ def put_parameter(
 def extract_values(
     made: Iterable[tuple[ManifestDocument, Object]], resources: Iterable[str], parameters: dict[str, Object]
 ) -> dict[str, str]:
-    """Put a parameter in the place of each literal value of a Secret, add it to `parameters`, and return the values.
+    """Replace each literal value of a Secret with a parameter, add that to `parameters`, and return the values.
 
     made: each document with its resource, in the order of `resources`.
     """
@@ -205,7 +207,7 @@ def make_secret(stack: Object, values: Mapping[str, str]) -> Object:
 
 
 def find_masked(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
-    """Yield an error for each replacement of a sensitive value, which would be applied over the value."""
+    """Yield an error for each placeholder of a sensitive value, because an apply would overwrite the value with it."""
     for document, resource in made:
         for path in literal_validator.find_masked_paths(resource["manifest"], path=""):
             message = f"{path.removeprefix('.')} {redaction.MASKED}; write the value, or leave the field out"
@@ -232,7 +234,7 @@ def check_size(template: Object, *, path: str) -> None:
 
 
 def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[ManifestDocument, str]]:
-    """Yield the documents that the Stack must not have, each with the reason."""
+    """Yield the documents that the Stack must not contain, each with the reason."""
     for document in documents:
         if maker := find_maker(document, documents):
             yield document, f"{maker} makes it"
@@ -324,7 +326,7 @@ def cut_dependencies(depends_on: dict[str, list[str]]) -> Iterator[str]:
 
 
 def call(document: ManifestDocument) -> str:
-    """Return how messages name a document."""
+    """Return the text that identifies a document in messages."""
     return f"{document.place}: {document.kind} {document.name}".rstrip()
 
 
@@ -366,7 +368,7 @@ def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
 
 
 def find_survivors(index: ManifestIndex) -> dict[int, str]:
-    """Return the positions of the manifests whose objects stay, each with the reason."""
+    """Return the positions of the manifests whose objects must survive, each with the reason."""
     stated = {position: tool_annotations.find_keeper(document) for position, document in enumerate(index.documents)}
     kept = {position: annotation for position, annotation in stated.items() if annotation}
     for position in tuple(kept):
@@ -377,7 +379,7 @@ def find_survivors(index: ManifestIndex) -> dict[int, str]:
 
 
 def find_holders(document: ManifestDocument, index: ManifestIndex) -> Iterator[int]:
-    """Yield the Namespace of an object and the definition of its kind: a deletion of one of them is one of the object."""
+    """Yield the Namespace of an object and the definition of its kind: deleting either one deletes the object."""
     if not index.is_cluster_wide(document):
         name = index.find_namespace(document)
         holder = index.objects.get(ObjectRef(group="", kind="Namespace", namespace="", name=name))
@@ -435,7 +437,7 @@ def find_limits(document: ManifestDocument, index: ManifestIndex) -> Iterator[in
 # programs.
 
 MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")})
-"""Objects that each namespace, or the cluster, has automatically."""
+"""Objects that Kubernetes creates in each namespace, or once per cluster."""
 RECORDS: Final = frozenset({"Event", "Event.events.k8s.io", "ControllerRevision.apps", "PodMetrics.metrics.k8s.io"})
 """Kinds that people never write."""
 TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105 -- a type of Secret
@@ -472,7 +474,9 @@ def find_program(document: ManifestDocument) -> str:
 
 
 def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]) -> str:
-    """Return who makes the object: `its owner ReplicaSet web-7d4`, or "" if that may be a person. documents: all of them."""
+    """Return the creator of the object, e.g. `its owner ReplicaSet web-7d4`, or "" if it may be a person. documents:
+    all documents.
+    """
     kind = document.key
     for owner in object_fields.entries(document.metadata, "ownerReferences"):
         if owner.get("controller") is True or kind == "EndpointSlice.discovery.k8s.io":
@@ -486,7 +490,7 @@ def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]
 
 
 def _has_selector(service: ManifestDocument, endpoints: ManifestDocument) -> bool:
-    """Return whether a Service makes these Endpoints: one without a selector does not."""
+    """Return whether these Endpoints come from a Service: a Service without a selector has none."""
     is_its = (service.kind, service.name, service.namespace) == ("Service", endpoints.name, endpoints.namespace)
     return is_its and bool(object_fields.mapping(service.manifest, "spec", "selector"))
 
@@ -506,7 +510,7 @@ TEMPLATE_SUFFIX = "-template"
 def divide(stack: Object) -> list[Object]:
     """Return the objects to apply: only the Stack if it fits, otherwise its ConfigMaps, then the Stack.
 
-    Raises InvalidDefinition if those are more than a Stack can name.
+    Raises InvalidDefinition if there are more ConfigMaps than a Stack can reference.
     """
     if len(orjson.dumps(stack)) <= APPLIED_BYTES:
         return [stack]
@@ -531,7 +535,7 @@ def find_unapplicable(objects: Iterable[Object]) -> Iterator[str]:
 
 
 def _name_parts(stack: Object, templates: Sequence[Object]) -> list[str]:
-    """Return names for the ConfigMaps that none of the imported ones has: a Stack must not change its own source.
+    """Return names for the ConfigMaps that differ from all imported ones: a Stack must not change its own source.
 
     A name contains a hash of the content: a changed template changes the Stack, so that `kubectl wait` waits for it.
     """
@@ -545,7 +549,7 @@ def _name_parts(stack: Object, templates: Sequence[Object]) -> list[str]:
 
 
 def _split(resources: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the resources in groups that are small enough when they are compressed, in their order."""
+    """Yield the resources in order, in groups that are small enough after compression."""
     if len(resources) == 1 or len(_compress({"resources": resources})) <= COMPRESSED_BYTES:
         yield resources
         return

@@ -16,7 +16,7 @@ RESERVED_IDS: Final = template_parser.RESERVED_RESOURCE_NAMES | {template_parser
 
 
 def choose_fields(stated: Iterable[str]) -> dict[str, str]:
-    """Return the name of each parameter or output by the one that the other tool knows."""
+    """Return the name of each parameter or output, by its name in the other tool."""
     return choose(stated, reserved=RESERVED_FIELDS, suffix="Value")
 
 

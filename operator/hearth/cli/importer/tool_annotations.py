@@ -83,7 +83,7 @@ SILENT: Final = frozenset(
         *("config.kubernetes.io/origin", HELM_HOOK, ARGO_HOOK),
     }
 )
-"""Keys that need no message: records of the tools, translated keys, and hooks, which have their own messages."""
+"""Keys that need no message: tools' own records, translated keys, and hooks, which have separate messages."""
 FITTING: Final = has_only(
     *("ServerSideApply=true", "SkipDryRunOnMissingResource=true", "CreateNamespace=true", "ApplyOutOfSyncOnly=true"),
     *("RespectIgnoreDifferences=true", "PruneLast=true", "Prune=true", "Prune=false", "Delete=true", "Delete=false"),
@@ -136,7 +136,7 @@ def find_unheeded(document: ManifestDocument) -> Iterator[tuple[str, str]]:
 
 
 def list_stated(document: ManifestDocument, word: str) -> Iterator[tuple[str, str]]:
-    """Yield the labels or the annotations that are texts, as all valid ones are."""
+    """Yield the labels or the annotations with text values, which excludes only invalid ones."""
     stated: Mapping[str, Any] = object_fields.mapping(document.metadata, word)
     for key, value in stated.items():
         if isinstance(value, str):

@@ -52,7 +52,7 @@ def withhold(shown: Object, raw: Object, *, resource: str) -> tuple[Object, list
         if find(kept, path) == redaction.SENSITIVE:
             put(kept, path, find(raw, path))
     paths = list(find_replaced(kept))
-    # From behind, so that no index changes.
+    # In reverse order, so that earlier indexes stay valid.
     for path in reversed(paths):
         take(kept, path)
     parameters = resource_naming.number([name_parameter(resource, path) for path in paths])
@@ -72,7 +72,10 @@ def name_parameter(resource: str, path: FieldPath) -> str:
 
 
 def find_replaced(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """Yield the paths of the fields that cannot be written; of a list or a map as a whole if part of it has no name."""
+    """Yield the paths of the fields that cannot be written.
+
+    If part of a list or map has no name, yield the whole list or map.
+    """
     match value:
         case dict():
             for key, inner in value.items():
@@ -149,7 +152,7 @@ def find(value: Any, path: FieldPath) -> Any:
 
 
 def put(value: Object, path: FieldPath, new: Any) -> None:
-    """Set the field at a path. A map that is missing on the way to it is made; a list must exist."""
+    """Set the field at a path. Missing maps on the path are created; lists must exist."""
     holder: Any = value
     for step in path[:-1]:
         holder = holder.setdefault(step, {}) if isinstance(step, str) else holder[step]

@@ -31,7 +31,7 @@ MEMBER_NAMES: Final = {"item": "the element", "key": "the key of the element", "
 """Names within a resource with `forEach`."""
 STACK_FIELDS: Final = ("name", "namespace", "uid")
 CHAIN: Final = re.compile(r"(?<![\w.)\]}])((?:[A-Za-z_]\w*(?:\[[^\[\]]*\])?\s*\.\s*\??\s*)*)(\w*)$")
-"""The path that ends at the cursor, and the unfinished word."""
+"""Matches the path that ends at the cursor, and the unfinished word."""
 CHAIN_LENGTH: Final = 400
 STEP: Final = re.compile(r"([A-Za-z_]\w*)|\[[^\[\]]*\]")
 TEXT: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
@@ -39,7 +39,7 @@ TEXT: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 WORD_END: Final = re.compile(r"\w*")
 ELEMENT: Final = "[]"
 DEEPEST: Final = 12
-"""Levels of the rules of a parameter that are described."""
+"""Maximum depth of a parameter's rules that is described."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Candidate:
 
     label: str
     category: str
-    """`params`, `conditions` or `resources` for such a name, otherwise `field`."""
+    """`params`, `conditions` or `resources` for a name of that category, otherwise `field`."""
     detail: str
     description: str = ""
 
@@ -68,7 +68,7 @@ def complete(text: str, offset: int, kinds: Kinds) -> list[Candidate]:
     """Return the words that can stand at an offset within an expression, none elsewhere."""
     start, end = outline.find_line(text, offset)
     kept = outline.find_start(text[start:end]).rstrip()
-    # What is being written may be no YAML yet, and the other lines stay the same while it is written.
+    # The line being edited may not be valid YAML yet, and the other lines do not change meanwhile.
     analyzed = template_names.analyze(text[:start] + kept + text[end:])
     chain = find_chain(analyzed, text, offset, start + len(kept))
     if chain is None:
@@ -86,7 +86,7 @@ def complete(text: str, offset: int, kinds: Kinds) -> list[Candidate]:
 
 
 def describe(text: str, offset: int, kinds: Kinds) -> str:
-    """Return what is known about the word at an offset, as Markdown; nothing if it is not a name or field."""
+    """Return a description of the word at an offset, as Markdown; empty if it is not a name or field."""
     analyzed = template_names.analyze(text)
     for template in reversed(analyzed.templates):
         named = template.find_at(offset)
@@ -107,7 +107,10 @@ def describe(text: str, offset: int, kinds: Kinds) -> str:
 
 
 def describe_name(template: Template, name: TemplateName, kinds: Kinds) -> str:
-    """Return what is known about a parameter, condition or resource. Never the value of a sensitive parameter."""
+    """Return a description of a parameter, condition or resource.
+
+    It never contains the value of a sensitive parameter.
+    """
     if name.category == RESOURCES:
         resource = template.resources.get(name.text)
         return f"resource `{name.text}`: {describe_resource(resource)}" if resource is not None else ""
@@ -202,7 +205,7 @@ def find_root(template: Template, root: str, kinds: Kinds) -> Shape | None:
 
 
 def read_rules(node: yaml.Node, depth: int = 0) -> dict[str, object]:
-    """Return the rules of a parameter as far as they describe its type."""
+    """Return the part of a parameter's rules that describes its type."""
     found: dict[str, object] = {}
     for word, value in outline.list_entries(node):
         if word in ("type", "description"):
@@ -236,7 +239,7 @@ def find_chain(analyzed: AnalyzedText, text: str, offset: int, place: int) -> Ch
 
 
 def read_interpolation(text: str, offset: int) -> str | None:
-    """Return the expression `${…` up to an offset; None if there is none that is open."""
+    """Return the expression `${…` up to an offset; None if no expression is open there."""
     before = text[max(0, offset - limits.EXPRESSION_LENGTH) : offset]
     mark = before.rfind(interpolation.OPENING)
     if mark < 0 or before[mark - 1 : mark] == "$":

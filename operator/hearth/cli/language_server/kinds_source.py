@@ -19,9 +19,9 @@ class KindsSource:
     """The options of the command that decide which kinds exist."""
 
     schemas: str = ""
-    """A folder, or nothing."""
+    """A folder; empty for none."""
     cluster: ClusterOptions | None = None
-    """None: no cluster is asked."""
+    """None: do not query a cluster."""
 
     def load(self) -> Kinds:
         """Return the kinds with their schemas. Raises HearthError if the cluster does not answer."""

@@ -25,7 +25,7 @@ from hearth.model.kinds import Kinds
 from hearth.template.text import kubectl_yaml
 
 SECONDS: Final = 30
-"""Time of one text; a Stack of 500 resources takes about one second."""
+"""Time limit for one text. A Stack of 500 resources takes about one second."""
 MEMORY: Final = 4 * 2**30
 """Bytes of address space; the largest Stack takes a quarter."""
 
@@ -33,7 +33,7 @@ MEMORY: Final = 4 * 2**30
 def find(text: str, kinds: Kinds) -> list[Object]:
     """Return the mistakes, warnings and notes of a text, as `lint` finds them: each with level, message, kind, stack, path and rule.
 
-    Of invalid YAML, the offset instead of the last four.
+    For invalid YAML, the last four are replaced by the offset.
     """
     try:
         documents = [document.value for document in kubectl_yaml.parse_documents(text)]
@@ -64,7 +64,7 @@ def describe(level: str, message: str, manifest: Mapping[str, Any], *, path: str
 
 
 def serve(kinds: Kinds, requests: BinaryIO, replies: BinaryIO) -> None:
-    """Answer each line with one, until the input ends."""
+    """Answer each input line with one output line, until the input ends."""
     for line in requests:
         # Ends this process, even in an endless loop: the language server starts another one.
         signal.alarm(SECONDS)

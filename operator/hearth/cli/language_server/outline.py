@@ -19,7 +19,7 @@ from hearth.template.text import kubectl_yaml
 from hearth.template.text.kubectl_yaml import Excess
 
 REPAIRS: Final = 6
-"""Lines that are left out: each takes the time of another parse."""
+"""Maximum number of lines that are left out. Each costs another parse."""
 UNREADABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that YAML does not allow."""
 LINE_START: Final = re.compile(r" *(?:- +)*(?:[\w.-]+:(?= |$))?")
@@ -27,7 +27,7 @@ LINE_START: Final = re.compile(r" *(?:- +)*(?:[\w.-]+:(?= |$))?")
 OPEN_QUOTE: Final = re.compile(
     r"""^(?:[^\n#"']{0,200}[\[{:,-] +|)(?:"(?:[^"\\\n]|\\.)*|'(?:[^'\n]|'')*)$""", re.MULTILINE
 )
-"""A line with a quote that begins a value and does not end."""
+"""Matches a line where a quote begins a value and is not closed."""
 END: Final = yaml.Mark("", sys.maxsize, 0, 0, "", 0)
 EMPTY: Final = yaml.ScalarNode("", "", END, END)
 ESCAPE: Final = re.compile(r"\\(?:x..|u....|U........|\r?\n|.)", re.DOTALL)
@@ -51,14 +51,14 @@ def read_nodes(text: str, roots: list[yaml.Node]) -> None:
     count = 0
     loader: Any = kubectl_yaml.Loader(text)
     try:
-        # Of tens of thousands of events: a branch for each class takes half the time of `match`.
+        # There are tens of thousands of events: a branch for each class takes half the time of `match`.
         while (kind := (event := loader.get_event()).__class__) is not events.StreamEndEvent:
             if kind is events.ScalarEvent:
                 inner.append(yaml.ScalarNode("", event.value, event.start_mark, event.end_mark, event.style))
                 count += 1
             elif kind is events.MappingStartEvent or kind is events.SequenceStartEvent:
                 node = yaml.MappingNode if kind is events.MappingStartEvent else yaml.SequenceNode
-                # Without an end, it lasts until the text ends.
+                # A node without an end extends to the end of the text.
                 outer.append((node("", [], event.start_mark, END), inner))
                 inner.append(outer[-1][0])
                 inner = []
@@ -105,20 +105,25 @@ def read_outline(text: str) -> Outline:
 
 
 def find_cause(text: str, error: yaml.YAMLError) -> int:
-    """Return an offset in the line that makes a text invalid: of an open quote or bracket, the one where it begins."""
+    """Return an offset in the line that makes a text invalid.
+
+    For an open quote or bracket, this is the line where it begins.
+    """
     context = str(getattr(error, "context", None) or "")
     is_open = context.startswith("while scanning") or "flow" in context
     mark = getattr(error, "context_mark" if is_open else "problem_mark", None)
     noticed = mark.index if mark is not None else len(text)
-    # The next quote, many lines later, closes an open one, so the parser fails there.
+    # The parser fails far from an open quote, because the next quote, many lines later, closes it.
     _, end = find_line(text, noticed)
     quotes = [found.end() for found in OPEN_QUOTE.finditer(text, 0, end)]
     return quotes[-1] if quotes else int(noticed)
 
 
 def leave_out(text: str, offset: int) -> str:
-    """Return a text of the same length with only the key of the line at an offset, or without it the second time."""
-    # The end of the text is where the parser noticed; the cause is in the last line that is not empty.
+    """Return a text of the same length where the line at an offset is reduced to its key; if it already is, the key is
+    removed as well.
+    """
+    # If the parser reports the end of the text, the cause is in the last line that is not empty.
     offset = min(offset, max(len(text.rstrip()) - 1, 0))
     start, end = find_line(text, offset)
     line = text[start:end]
@@ -153,18 +158,18 @@ def list_entries(node: yaml.Node | None) -> Iterator[tuple[str, yaml.Node]]:
 
 
 def list_pairs(node: yaml.Node | None) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
-    """Yield the keys of a map that are texts, with their values; nothing if it is not a map."""
+    """Yield the text keys of a map with their values; nothing if it is not a map."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return ((key, value) for key, value in pairs if isinstance(key, yaml.ScalarNode))
 
 
 def list_items(node: yaml.Node | None) -> Sequence[yaml.Node]:
-    """Return the items of a list; nothing if it is not a list."""
+    """Return the items of a list; empty if it is not a list."""
     return node.value if isinstance(node, yaml.SequenceNode) else ()
 
 
 def read_text(node: yaml.Node | None) -> str:
-    """Return the text of a scalar, otherwise nothing."""
+    """Return the text of a scalar; empty for any other node."""
     return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
 
 

@@ -46,7 +46,7 @@ def find_references(text: str, offset: int) -> list[Span]:
 
 
 def find_readable(expression: WrittenExpression, name: TemplateName) -> list[Span]:
-    """Return where an expression reads a name, nowhere if it cannot be parsed."""
+    """Return the places where an expression reads a name; none if it cannot be parsed."""
     try:
         return expression.find_uses(name)
     except Unreadable:

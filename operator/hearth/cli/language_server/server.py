@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 
 
 class Linter:
-    """The process that lints, started when it is first needed and again after it ended."""
+    """The process that lints. It is started when first needed, and restarted after it ended."""
 
     def __init__(self, source: KindsSource) -> None:
         self._command = (*LINT, source.write())
@@ -79,7 +79,7 @@ class Linter:
             await requests.drain()
             found: list[Object] = orjson.loads(await replies.readline())
         except (ValueError, ConnectionError):
-            # It ended, usually by itself; its return code comes later.
+            # The process ended, usually on its own; its return code is not available yet.
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             self._process = None
@@ -141,7 +141,7 @@ class StackServer(LanguageServer):
 
     def take(self, uri: str, text: str) -> None:
         """Store the text of a file, and lint it soon."""
-        # Half of a character of UTF-16 cannot be passed on.
+        # A lone UTF-16 surrogate cannot be passed on.
         self.texts[uri] = text.encode(errors="replace").decode()
         self._waiting[uri] = None
         if self._lint is None or self._lint.done():
@@ -163,7 +163,7 @@ class StackServer(LanguageServer):
                 self.report_server_error(error, None)
 
     async def _lint_text(self, uri: str, text: str) -> None:
-        # Any other YAML file is none of our business, even if it is not valid.
+        # Ignore any other YAML file, even if it is invalid.
         found = await self._linter.find(text) if names.GROUP in text else []
         if self.texts.get(uri) == text:
             self.publish(uri, [self._make_diagnostic(uri, each) for each in found])
@@ -228,7 +228,7 @@ def complete(query: Query) -> list[types.CompletionItem]:
 
 
 def hover(query: Query) -> types.Hover | None:
-    """Return what is known about a word."""
+    """Return the description of a word."""
     found = completion.describe(query.text, query.offset, query.kinds)
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, found)) if found else None
 
@@ -317,7 +317,7 @@ def serve(source: KindsSource) -> None:
     logging.basicConfig(format="hearth lsp: %(message)s", stream=sys.stderr)
     # Its messages contain the texts of files.
     logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)
-    # The nodes of a large file are many objects at once, and almost none of them is garbage.
+    # A large file creates many nodes at once, and almost none of them is garbage.
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
     server.start_io(sys.stdin.buffer, replies)

@@ -16,7 +16,7 @@ from hearth.template.cel import cel_environment, expressions
 from hearth.template.text import interpolation
 
 PARAMS, CONDITIONS, RESOURCES = "params", "conditions", "resources"
-"""Categories of names. Expressions read the first two as fields of a name that is the same word."""
+"""Categories of names. Expressions read parameters and conditions as fields of `params` and `conditions`."""
 BARE_FIELDS: Final = ("forEach", "key", "when", "readyWhen", "failedWhen")
 """Fields of a resource that are expressions without `${}`."""
 MEMBER: Final = re.compile(r"""\s*(?:\.\s*\??\s*|\[\s*\??\s*['"])(\w+)""")
@@ -24,7 +24,7 @@ MEMBER: Final = re.compile(r"""\s*(?:\.\s*\??\s*|\[\s*\??\s*['"])(\w+)""")
 ENVIRONMENT_RULES: Final = ("breakpoints", "restrictedActions")
 EXPRESSIONS_KEPT: Final = 1_000
 TEXTS_KEPT: Final = 4
-"""Analyzed texts: those of the files that a user edits at a time."""
+"""Number of cached texts: the files that a user edits at the same time."""
 
 
 class Unreadable(Exception):
@@ -104,7 +104,7 @@ class Template:
     parameters: dict[str, yaml.Node]
     resources: dict[str, yaml.Node]
     list_expressions: Callable[[], tuple[WrittenExpression, ...]]
-    """Finds them when they are first needed: not for completion, which must be fastest."""
+    """Finds the expressions on first use. Completion, which must be fastest, does not need them."""
     mentions: tuple[tuple[TemplateName, Span], ...]
     """Resources in `dependsOn` and in rules of the environment."""
 
@@ -166,12 +166,12 @@ def find_nested(
 
 
 def move(path: str, span: Span) -> tuple[str, Span]:
-    """Return a path with the place of its own beginning."""
+    """Return a path with its own span, at the end of the given one."""
     return path, Span(start=span.end - len(path), end=span.end)
 
 
 def is_of_hearth(node: yaml.Node | None) -> bool:
-    """Return whether a document or manifest is one of Hearth's own kinds."""
+    """Return whether a document or manifest has one of Hearth's own kinds."""
     return outline.read_text(outline.find_value(node, "apiVersion")).partition("/")[0] == names.GROUP
 
 

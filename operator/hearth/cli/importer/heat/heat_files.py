@@ -20,9 +20,9 @@ from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.text import error_hints, kubectl_yaml
 
 READ_BYTES: Final = 32 * limits.SOURCE_BYTES
-"""All files together, each as often as it is read."""
+"""Size of all files together. A file counts each time it is read."""
 MAPPINGS: Final = 10
-"""How often the environment may map a type to another one."""
+"""Length of a chain of type mappings in the environment."""
 TEMPLATE_SUFFIXES: Final = (".yaml", ".yml", ".template", ".json")
 SECTIONS: Final = ("parameters", "resources", "outputs", "conditions")
 ENVIRONMENT_SECTIONS: Final = (
@@ -121,9 +121,9 @@ class HeatEnvironment:
 
     parameters: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
-    """parameter_defaults, which hold in nested templates as well."""
+    """parameter_defaults, which also apply to nested templates."""
     registry: dict[str, tuple[str, Path | None]] = field(default_factory=dict)
-    """By type, its implementation and the directory of the environment."""
+    """The implementation of each type, and the directory of its environment."""
     resources: dict[str, Any] = field(default_factory=dict)
     """Rules of single resources: hooks, restricted actions, types."""
     folders: list[Path | None] = field(default_factory=list)
@@ -158,7 +158,10 @@ class HeatEnvironment:
         return value or {}
 
     def find_type(self, name: str, path: Sequence[str]) -> tuple[str, Path | None]:
-        """Return the implementation of a type, and the directory of its file. path: of the resource. Raises Lost."""
+        """Return the implementation of a type, and the directory of its file. path: the path of the resource.
+
+        Raises Lost.
+        """
         folder: Path | None = None
         own = object_fields.mapping(self.resources, *path)
         for _ in range(MAPPINGS):
@@ -183,7 +186,9 @@ class HeatEnvironment:
         return None
 
     def list_rules(self, names: Sequence[str], path: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the rules of each resource of a template, also those whose name has a wildcard. path: of the template."""
+        """Yield the rules for each resource of a template, including rules with wildcards. path: the path of the
+        template.
+        """
         rules = object_fields.mapping(self.resources, *path) if path else self.resources
         for pattern, rule in rules.items():
             if isinstance(rule, dict):

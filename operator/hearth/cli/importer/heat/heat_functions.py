@@ -39,7 +39,7 @@ class References(Protocol):
         """Return the condition with that name."""
 
     def lose(self, what: str, reason: str) -> None:
-        """Note a part of a value that is lost, although the rest stays."""
+        """Record that a part of a value is lost while the rest is kept."""
 
 
 def translate(value: Any, references: References) -> Value:
@@ -130,7 +130,10 @@ def select(value: Value, path: Sequence[Value]) -> Value:
 
 
 def str_replace(argument: Any, references: References) -> Value:
-    """`str_replace: {template, params}`: all at once, the longest first. A parameter without a form stays in the text."""
+    """`str_replace: {template, params}`.
+
+    Longer keys match first. A key whose value cannot be converted stays in the text.
+    """
     template, params = take_map(argument, "str_replace", "template", "params")
     text = translate(template, references)
     replaced = translate(params, references) if not isinstance(params, Mapping) or is_function(params) else params
@@ -192,7 +195,7 @@ def str_split(argument: Any, references: References) -> Value:
 
 
 def digest(argument: Any, references: References) -> Value:
-    """`digest: [algorithm, text]`: of a text in the template any, otherwise sha256."""
+    """`digest: [algorithm, text]`: any algorithm for a literal text, otherwise only sha256."""
     algorithm, text = take(argument, references, name="digest", least=2)
     if isinstance(text, str) and algorithm in ("md5", "sha1", "sha224", "sha256", "sha384", "sha512"):
         return hashlib.new(algorithm, text.encode(), usedforsecurity=False).hexdigest()
@@ -240,7 +243,7 @@ def list_concat(argument: Any, references: References) -> Value:
 
 
 def list_concat_unique(argument: Any, references: References) -> Value:
-    """`list_concat_unique: [list, …]`: of lists without repetitions in themselves."""
+    """`list_concat_unique: [list, …]`. Assumes that no list repeats its own elements."""
     lists = translate(argument, references)
     if not isinstance(lists, list) or not lists:
         raise Lost("list_concat_unique takes a list of lists")
@@ -265,7 +268,7 @@ def map_merge(argument: Any, references: References) -> Value:
 
 
 def map_replace(argument: Any, references: References) -> Value:
-    """`map_replace: [map, {keys, values}]`, of a map in the template."""
+    """`map_replace: [map, {keys, values}]`, for a map that the template itself contains."""
     stated, changes = take(argument, references, name="map_replace", least=2)
     keys, values = take_map(changes, "map_replace", "keys", "values")
     keys, values = keys or {}, values or {}
@@ -301,7 +304,7 @@ def repeat(argument: Any, references: References) -> Value:
 
 
 def fill(template: Any, variables: Mapping[str, Value], references: References) -> Value:
-    """Return the template of a `repeat` with its words replaced, in texts, keys and arguments of functions."""
+    """Return the template of a `repeat` with its placeholders replaced in texts, keys and function arguments."""
     words = re.compile("|".join(re.escape(each) for each in sorted(variables, key=len, reverse=True) if each) or "(?!)")
 
     def change(value: Any) -> Any:
@@ -403,7 +406,7 @@ def contains(argument: Any, references: References) -> Value:
     return make_expression(f"{to_cel(value)} in {to_cel(listed)}", "boolean")
 
 
-# YAQL: paths, and the calls that have a form in CEL.
+# YAQL: paths, and the calls that have an equivalent in CEL.
 
 YAQL_STEP: Final = re.compile(r"\.(\w+)(?:\(([^()]*)\))?|\[(\d+)\]")
 YAQL_CALLS: Final[Mapping[str, str]] = {
@@ -423,7 +426,7 @@ YAQL_LAMBDA: Final = re.compile(r"\$((?:\.\w+)*)(?:\s*(=|!=|>=|<=|>|<)\s*('[^'\\
 
 
 def yaql(argument: Any, references: References) -> Value:
-    """`yaql: {expression, data}`, if CEL has a form for each step."""
+    """`yaql: {expression, data}`, if every step has an equivalent in CEL."""
     expression, data = take_map(argument, "yaql", "expression", "data")
     text = expression.strip() if isinstance(expression, str) else ""
     if not re.match(r"\$\.data\b", text):

@@ -82,7 +82,7 @@ def list_wanted(name: str, document: Mapping[str, Any], *, is_scaling: bool) -> 
 
 
 def split_path(path: Sequence[str], *, is_scaling: bool) -> tuple[str, list[str]]:
-    """Return the index of the member that an attribute of a group is of, "" for all, and the attribute of the member."""
+    """Split a group attribute into the index of the member ("" for all members) and the attribute of that member."""
     first, *rest = path
     if found := re.fullmatch(r"resource\.(\d+)(?:\.(.+))?", first):
         return found[1], [*([found[2]] if found[2] else ["refs"]), *rest]
@@ -96,7 +96,7 @@ def split_path(path: Sequence[str], *, is_scaling: bool) -> tuple[str, list[str]
 
 
 def name_output(path: Sequence[str]) -> str:
-    """Return the output of a member that an attribute is read from."""
+    """Return the name of the member's output that provides an attribute."""
     return resource_naming.camel("-".join(path)) or "value"
 
 
@@ -201,19 +201,19 @@ class MemberValues:
             self.lifted[name] = value
         return make_expression(f"params.{self._names[value.text]}", value.type)
 
-    # What `make_parameters` needs of a scope.
+    # The methods that `make_parameters` calls on a scope.
 
     def is_hidden(self, _value: Value) -> bool:
-        """Return False: hidden values have been taken out."""
+        """Return False: hidden values were already removed."""
         return False
 
     def check_readable(self, _value: Value) -> None:
-        """Check the values that are lifted."""
+        """Check the values that become parameters of the group."""
         for each in self.lifted.values():
             self._scope.check_readable(each)
 
     def add_parameter(self, name: str, rules: Object) -> Expression:
-        """Pass on a parameter that Heat does without."""
+        """Pass on a parameter that the Heat template does not have."""
         return self.lift(self._scope.add_parameter(name, rules))
 
     def add_secret(self, name: str, values: Mapping[str, Value]) -> Expression:
@@ -237,7 +237,7 @@ def read_size(resource: HeatResource, scope: TemplateScope) -> Value:
 
 
 def read_rolling(resource: HeatResource) -> Object:
-    """Return how the members change one after another."""
+    """Return the rolling update settings of the group."""
     policy = object_fields.mapping(resource.stated, "update_policy")
     rolling = object_fields.mapping(policy, "rolling_update") or object_fields.mapping(
         resource.properties, "rolling_updates"
@@ -261,7 +261,7 @@ def read_rolling(resource: HeatResource) -> Object:
 
 
 def read_removals(resource: HeatResource) -> Object:
-    """Return which members go."""
+    """Return the removal policies of the group."""
     indices = [
         str(each)
         for policy in object_fields.entries(resource.properties, "removal_policies")

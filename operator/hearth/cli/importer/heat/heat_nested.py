@@ -21,13 +21,13 @@ class ParameterScope(Protocol):
     """Where the values of parameters come from: a template, or a group within it."""
 
     def is_hidden(self, value: Value) -> bool:
-        """Return whether a value shows something that no status may show."""
+        """Return whether a value contains something that must not appear in a status."""
 
     def check_readable(self, value: Value) -> None:
         """Raise Lost if a value reads something that only outputs may read."""
 
     def add_parameter(self, name: str, rules: Object) -> Expression:
-        """Add a parameter that Heat does without, and return its value."""
+        """Add a parameter that the Heat template does not have, and return its value."""
 
     def add_secret(self, name: str, values: Mapping[str, Value]) -> Expression:
         """Add a Secret, and return its name. Raises Lost."""
@@ -53,7 +53,7 @@ def nest(
 
 
 def read_template(name: str, content: str) -> Mapping[str, Any]:
-    """Return a document that is nested. Raises Lost."""
+    """Return the document of a nested template. Raises Lost."""
     try:
         return heat_files.parse_template(SourceText(source=name, content=content))
     except InvalidDefinition as error:
@@ -125,7 +125,7 @@ def declare_nested(
 
 
 def list_hidden_outputs(nested: NestedTemplate) -> list[str]:
-    """Return the outputs of a template that no status shows."""
+    """Return the outputs of a template that are hidden from statuses."""
     return [name for name in nested.scope.output_names.values() if name in nested.scope.hidden_outputs]
 
 

@@ -17,7 +17,7 @@ from hearth.model.child import Object
 from hearth.template.text import error_hints
 
 NETWORK: Final = "defaultNetwork"
-"""The parameter with the network of servers that name none."""
+"""The parameter with the network for servers that do not specify one."""
 ADDRESSES: Final = ("addr", "OS-EXT-IPS-MAC:mac_addr", "port")
 SERVER: Final = "OS::Nova::Server"
 
@@ -130,7 +130,7 @@ def read_addresses(resource: HeatResource, path: Sequence[Value], scope: Templat
 
 
 class ObjectRules:
-    """The rules of one object that are more than a row of the table."""
+    """Conversion rules for one object that a row of the table cannot express."""
 
     def __init__(self, resource: HeatResource, scope: TemplateScope) -> None:
         self._resource = resource

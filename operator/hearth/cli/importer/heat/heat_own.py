@@ -13,7 +13,7 @@ from hearth.template.text import error_hints
 
 DIGEST_LENGTH: Final = 64
 LONGEST: Final = 512
-"""Characters of a random text of Heat."""
+"""Maximum length of a random text in Heat."""
 
 
 def declare_random(resource: HeatResource, scope: TemplateScope) -> None:

@@ -23,7 +23,7 @@ TYPES: Final[Mapping[str, str]] = {
     "comma_delimited_list": CSV,
     "json": "",
 }
-"""By the type in Heat, the type of an expression that reads it."""
+"""The type of an expression that reads a parameter, by the parameter's type in Heat."""
 FIELDS: Final = frozenset(
     {"type", "label", "description", "default", "hidden", "constraints", "immutable", "tags", "custom_constraint"}
 )
@@ -55,14 +55,14 @@ IMPORTED: Final = frozenset(
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HeatParameter:
-    """One parameter in the words of a Stack."""
+    """One parameter as a Stack declares it."""
 
     rules: Object
     type: str
-    """Of an expression that reads it."""
+    """Type of an expression that reads it."""
     is_hidden: bool
     default: Any = None
-    """The value of a hidden one without another: no revision may contain it, so the template does not either."""
+    """Value of a hidden parameter that gets no other one. The template omits it, because no revision may contain it."""
     lost: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     """Custom constraints that need no check."""
@@ -190,7 +190,7 @@ def is_fraction(value: Any) -> bool:
 
 
 def simplify(value: Any) -> float:
-    """Return a number as a whole one if it is."""
+    """Return a number as an integer if it has no fraction."""
     number = float(value)
     return int(number) if number.is_integer() else number
 
@@ -213,7 +213,7 @@ def convert_value(value: Any, type_: str) -> Any:
 
 
 def parse_json(value: Any) -> Any:
-    """Return a value of a parameter of type json, also one that is written as text. Raises Lost."""
+    """Return a value of a parameter of type json, which may be written as text. Raises Lost."""
     if not isinstance(value, str):
         return value
     try:
@@ -223,7 +223,7 @@ def parse_json(value: Any) -> Any:
 
 
 def match_parameter(value: Any, type_: str) -> Any:
-    """Return a value with expressions in the type of the parameter that gets it. Raises Lost."""
+    """Return a value with expressions, converted to the type of the parameter that receives it. Raises Lost."""
     if heat_values.is_plain(value):
         return convert_value(value, type_)
     if type_ == "csv" and isinstance(value, Expression) and value.type == "string":

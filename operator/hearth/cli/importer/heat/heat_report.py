@@ -86,7 +86,7 @@ class HeatReport:
 
 
 def make_report(root: NestedTemplate, others: Iterable[str]) -> HeatReport:
-    """Return the report on a template and all that it nests. others: losses outside of templates."""
+    """Return the report on a template and its nested templates. others: losses outside of templates."""
     resources: list[ReportedResource] = []
     losses: list[str] = []
     notes: list[str] = []
@@ -133,7 +133,7 @@ def describe_loss(loss: Loss) -> str:
 
 
 def write_value(value: Any) -> str:
-    """Return a value as YAML, its end cut if it is long."""
+    """Return a value as YAML, truncated if it is long."""
     text = kubectl_yaml.write(value).rstrip("\n")
     return (
         text
@@ -156,7 +156,7 @@ def write_plain(value: Any) -> str:
 
 def write_stack(stack: Object) -> str:
     """Return a Stack as YAML, with its comments."""
-    # A digest of the whole text cannot be part of it.
+    # The text cannot contain a digest of itself.
     mark = f"comment{hashlib.sha256(write_plain(stack).encode()).hexdigest()}"
     comments: list[str] = []
 

@@ -28,11 +28,11 @@ from hearth.template.text import error_hints
 UUID: Final = "^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$"
 IDENTITY: Final = ".status.id"
 FILTERS: Final[Mapping[str, str]] = {"FloatingIP": "floatingIP"}
-"""Criteria that find an existing object, other than its ID, where that is not its name."""
+"""By kind, the search criterion for an existing object that is given without its ID, if that is not its name."""
 READS: Final = 64
-"""How deep values of resources may refer to one another."""
+"""Maximum depth of references between values of resources."""
 NESTED_TEMPLATES: Final = 200
-"""Templates of one conversion, each as often as it is nested."""
+"""Nested templates in one conversion. A template counts each time it is nested."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,9 +43,9 @@ class HeatResource:
     name: str
     stated: Mapping[str, Any]
     type: str
-    """As the environment maps it: a type, or the name of a file."""
+    """The type after the environment's mappings: a type, or the name of a file."""
     folder: Path | None = None
-    """Where that file is looked for."""
+    """Directory that contains this file."""
     row: Row = field(default_factory=dict)
     """Its row in the table of types, or empty if Hearth replaces it."""
     kind: str = ""
@@ -76,9 +76,13 @@ class SharedImport:
     folders: HeatFolders
     environment: HeatEnvironment
     convert_template: Callable[[SharedImport, Mapping[str, Any], Path | None, tuple[str, ...]], NestedTemplate]
-    """Of a document, its directory and its path."""
+    """Converts a document; takes its directory and its path as well."""
     nested: dict[tuple[tuple[str, ...], bytes], NestedTemplate] = field(default_factory=dict)
-    """By path and content: a template is converted until it reads nothing that is lost, its nested ones once."""
+    """By path and content.
+
+    A template is converted repeatedly until it reads nothing that is lost, but its nested templates are converted only
+    once.
+    """
 
     def nest(self, document: Mapping[str, Any], folder: Path | None, path: tuple[str, ...]) -> NestedTemplate:
         """Return a nested template. Raises Lost if there are too many."""
@@ -124,7 +128,7 @@ class TemplateScope:
         self.parameters: dict[str, HeatParameter] = {}
         """By name in the template."""
         self.own_parameters: dict[str, tuple[str, Object]] = {}
-        """Resources that Heat does not need: names and rules by their purpose."""
+        """Parameters that the Heat template does not have: name and rules by purpose."""
         self.resources: dict[str, HeatResource] = {}
         """By name in the template."""
         self.deployments: dict[str, list[HeatResource]] = {}
@@ -134,12 +138,12 @@ class TemplateScope:
         self.when: Object = {}
         """The condition of the converted resource, which also applies to the objects it adds."""
         self.hidden: set[str] = set()
-        """Beginnings of expressions whose values no status shows."""
+        """Prefixes of expressions whose values are hidden from statuses."""
         self.unreadable: set[str] = set()
-        """Beginnings of expressions that only outputs may read: outputs of nested Stacks that are hidden."""
+        """Prefixes of expressions that only outputs may read: hidden outputs of nested Stacks."""
         self.hidden_outputs: set[str] = set()
         self.losses: list[Loss] = []
-        """Of the part that is converted: a resource, an output, or the rest."""
+        """Losses of the part that is being converted: a resource, an output, or the remaining template."""
         self.notes: list[str] = []
         self._imports: dict[tuple[str, str], str] = {}
         self._depth = 0
@@ -180,14 +184,16 @@ class TemplateScope:
         return self._read_deeper(lambda: read(path))
 
     def read_object(self, resource: HeatResource, path: str, type_: str = "") -> Expression:
-        """Return a value of the object of a resource: one that may be missing if it has a condition that the reader has not."""
+        """Return a value from the object of a resource; optional if the resource has a condition that the reader does
+        not have.
+        """
         condition = resource.stated.get("condition", self.condition)
         if condition == self.condition:
             return make_expression(f"{resource.name}.{path}", type_)
         return make_expression(f"{resource.name}.?{path}", heat_values.OPTIONAL)
 
     def lose(self, what: str, reason: str) -> None:
-        """Note a part of a value that is lost, although the rest stays."""
+        """Record that a part of a value is lost while the rest is kept."""
         self.losses.append(Loss(place=what, reason=reason))
 
     def _read_deeper(self, read: Callable[[], Value]) -> Value:
@@ -222,7 +228,7 @@ class TemplateScope:
     # References to objects.
 
     def refer(self, value: Any, kind: str) -> Value:
-        """Return the name of the object of a kind that a value identifies; one that is not of this template is imported."""
+        """Return the name of the object that a value identifies. An object outside of this template is imported."""
         if isinstance(value, Mapping) and len(value) == 1:
             (function, argument), *_ = value.items()
             if function == "get_resource" and isinstance(argument, str) and self.find_resource(argument).kind == kind:
@@ -272,14 +278,14 @@ class TemplateScope:
 
     def make_import(self, kind: str, found: Object) -> Object:
         """Return an object for an existing resource that is never written. found: its ID or search criteria."""
-        # The controller looks once, so another one needs another object.
+        # The controller searches only once, so a changed search needs a new object.
         policy = {"replace": "CreateFirst", "replaceOn": ["spec.import"]}
         spec = {"cloudCredentialsRef": self.make_credentials(), "managementPolicy": "unmanaged", "import": found}
         manifest = {"apiVersion": f"{heat_types.GROUP}/{heat_types.VERSION}", "kind": kind, "spec": spec}
         return {"updatePolicy": policy, "manifest": manifest}
 
     def make_credentials(self) -> Object:
-        """Return the reference to the credentials of the cloud, which two parameters name."""
+        """Return the reference to the cloud credentials, which two parameters specify."""
         texts = {
             "cloudName": ("openstack", "Name of the cloud in clouds.yaml"),
             "cloudSecret": ("openstack-clouds", "Secret with clouds.yaml"),
@@ -293,14 +299,14 @@ class TemplateScope:
     # Additions.
 
     def add_parameter(self, name: str, rules: Object) -> Expression:
-        """Add a parameter that the template of Heat does without, and return its value."""
+        """Add a parameter that the Heat template does not have, and return its value."""
         taken = self.parameter_names.values()
         own = resource_naming.find_free(name, set(taken))
         self.own_parameters[name] = (own, rules)
         return make_expression(f"params.{own}", "string")
 
     def add_resource(self, name: str, resource: Object, *, is_shared: bool = False) -> str:
-        """Add a resource to the Stack, and return its name, which is like the wanted one.
+        """Add a resource to the Stack, and return its name, which resembles the requested one.
 
         is_shared: whether it is needed without the condition of the resource that adds it.
         """
@@ -332,7 +338,7 @@ class TemplateScope:
     # Hidden values.
 
     def is_hidden(self, value: Value) -> bool:
-        """Return whether a value shows something that no status may show."""
+        """Return whether a value contains something that must not appear in a status."""
         beginnings = {
             *self.hidden,
             *(f"params.{self.parameter_names[name]}" for name, each in self.parameters.items() if each.is_hidden),
@@ -340,7 +346,7 @@ class TemplateScope:
         return any(find_beginning(text, beginnings) for text in list_expressions(value))
 
     def check_readable(self, value: Value) -> None:
-        """Raise Lost if a value reads an output that is hidden, which only outputs may read."""
+        """Raise Lost if a value reads a hidden output, which only outputs may read."""
         for text in list_expressions(value) if not isinstance(value, str) else [value]:
             if find_beginning(text, self.unreadable):
                 raise Lost("reads an output of a nested Stack that is hidden; pass the value in a Secret")

@@ -59,7 +59,7 @@ class HeatStack:
     """With comments as keys; `heat_report.strip` removes them."""
     root: NestedTemplate
     losses: tuple[Loss, ...]
-    """Of the environments."""
+    """Losses of the environments."""
 
 
 def read_stack(
@@ -146,7 +146,7 @@ def convert_stack(
 def convert_template(
     shared: SharedImport, document: Mapping[str, Any], folder: Path | None, path: tuple[str, ...]
 ) -> NestedTemplate:
-    """Return a template with all that it nests. path: the resources that lead to it."""
+    """Return a template and its nested templates. path: the resources that lead to it."""
     reasons: dict[str, str] = {}
     passes = 0
     while True:
@@ -270,7 +270,7 @@ class TemplateConversion:
             raise Lost("there is no controller for it, and no template in the resource registry")
 
     def _attempt(self, resource: HeatResource, act: Callable[[], None]) -> None:
-        """Do something for a resource, whose losses are noted there."""
+        """Perform a step for a resource, and record its losses there."""
         scope = self.scope
         rest, scope.losses = scope.losses, []
         before = set(scope.extra)
@@ -336,7 +336,7 @@ class TemplateConversion:
         return made
 
     def _find_required(self, resource: HeatResource, name: str) -> Iterator[str]:
-        """Yield the resource of the Stack that represents one that another waits for, if there is one."""
+        """Yield the resource of the Stack that represents a resource that another one waits for, if any."""
         other = self.scope.resources.get(name)
         if other is not None and other.waits_for:
             other = self.scope.resources.get(other.waits_for)
@@ -356,7 +356,7 @@ class TemplateConversion:
             written |= {Comment(text): None for text in heat_report.describe(resource)}
             if resource.made is not None and not resource.reason:
                 written[resource.name] = heat_values.to_manifest(resource.made)
-        # Those that were added for a resource that is lost, or for an output, and that others read.
+        # Resources that were added for a lost resource or for an output, and that others read.
         text = heat_report.write_plain([written, outputs])
         added = {name: each for name, each in scope.extra.items() if name not in written and f"{name}." in text}
         return {**heat_values.to_manifest(added), **written}

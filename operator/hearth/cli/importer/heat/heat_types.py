@@ -33,7 +33,7 @@ def read_table() -> Mapping[str, Row]:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """Something that the result does not have."""
+    """A part of the Heat template that the result does not have."""
 
     place: str
     reason: str
@@ -42,7 +42,7 @@ class Loss:
 
 
 class PropertyReader(Protocol):
-    """How values are read in one template."""
+    """Reads the values of properties in one template."""
 
     def translate(self, value: Any) -> Value:
         """Return a value with its functions as expressions. Raises Lost."""
@@ -61,7 +61,10 @@ class FieldMaker:
         self.losses: list[Loss] = []
 
     def make(self, properties: Mapping[str, Any], row: Row, *, place: str) -> Object:
-        """Return the fields. row: of the type, or of the elements of a list. Raises Lost for a whole that is lost."""
+        """Return the fields. row: of the type, or of the elements of a list.
+
+        Raises Lost if nothing can be converted.
+        """
         fields: Object = {}
         rules = object_fields.mapping(row, "properties") or object_fields.mapping(row, "each")
         for name, value in properties.items():
@@ -223,7 +226,7 @@ def merge_fields(fields: Object, others: Mapping[str, Any]) -> None:
 
 
 def make_manifest(kind: str, fields: Mapping[str, Any], credentials: Object, *, root: str = "spec.resource") -> Object:
-    """Return an object of a kind. credentials: of the cloud, none for a kind without."""
+    """Return an object of a kind. credentials: of the cloud; empty for a kind without credentials."""
     spec: Object = {"cloudCredentialsRef": credentials} if credentials else {}
     made: Object = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "spec": spec}
     put(made, root, {**spec, **fields} if root == "spec" else dict(fields))

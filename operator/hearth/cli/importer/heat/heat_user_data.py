@@ -15,7 +15,7 @@ from hearth.model.child import Object
 from hearth.template.text import error_hints
 
 KEY: Final = "value"
-"""Of the Secret, as the controller of servers reads it."""
+"""The key of the Secret that the server controller reads."""
 CONFIGS: Final = (
     "OS::Heat::SoftwareConfig",
     "OS::Heat::CloudConfig",
@@ -151,7 +151,7 @@ def find_secret(stated: Any, scope: TemplateScope) -> str:
 
 
 def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
-    """Note a deployment at its server. Raises Lost if it cannot run at boot."""
+    """Record a deployment for its server. Raises Lost if it cannot run at boot."""
     server, config = (find_stated(resource, word, scope) for word in ("server", "config"))
     actions = resource.properties.get("actions", ["CREATE"])
     if scope.find_resource(server).kind != "Server":
@@ -233,7 +233,7 @@ def list_names(stated: Any) -> list[str]:
 
 
 def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, Value] | None:
-    """Return a deployment as a part of user data; None, with the reason noted, if it cannot be one."""
+    """Return a deployment as a part of user data. If that is impossible, record the reason and return None."""
     try:
         config = scope.find_resource(str(object_fields.find(resource.properties, "config", "get_resource")))
         text = read_config(config, scope)
@@ -259,7 +259,7 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
 
 
 def export(name: str, value: Value) -> Sequence[Any]:
-    """Return the line of a shell that sets an input, as the hook for scripts does."""
+    """Return the shell line that sets an input, as Heat's script hook does."""
     if value is None:
         return []
     if not NAME.fullmatch(name):

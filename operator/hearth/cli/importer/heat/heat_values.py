@@ -21,8 +21,10 @@ WORDS: Final = re.compile(r"[\w .,:;/@%+=#&()*<>|!?-]*", re.ASCII)
 TRUE: Final = ("true", "t", "yes", "on", "y", "1")
 """Texts that Heat accepts as true, in lower case."""
 OPTIONAL: Final = "optional"
-"""Type of an expression that reads a conditional resource: a field that consists of it is omitted if the resource is
-absent."""
+"""Type of an expression that reads a conditional resource.
+
+If the resource is absent, a field with only this expression is omitted.
+"""
 CSV: Final = "csv"
 """Type of a `comma_delimited_list`, which Heat joins when it is part of a text."""
 
