@@ -16,7 +16,7 @@ from hearth.model import value_class
 
 COOKIE: Final = "hearth-page"
 TOKEN: Final = "token"  # noqa: S105 -- a name
-"""The parameter of the first address."""
+"""The query parameter of the address that the command prints."""
 ACTION_TOKEN: Final = "action_token"  # noqa: S105 -- a name
 """The field of a form."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
@@ -63,7 +63,7 @@ class AccessRules:
 
     @property
     def root(self) -> str:
-        """Return the path under which everything is."""
+        """Return the path under which all pages are."""
         return f"/{self.secrets.folder}/"
 
     @property
@@ -76,7 +76,7 @@ class AccessRules:
         return f"{COOKIE}={self.secrets.cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
 
     def is_token(self, token: str) -> bool:
-        """Return whether it is the token of the address."""
+        """Return whether the text is the token of the address."""
         return is_same(token, self.secrets.token)
 
     def find_refusal(self, method: str, path: str, headers: Mapping[str, str], *, cookie: str) -> str:

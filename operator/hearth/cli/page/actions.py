@@ -23,7 +23,7 @@ from hearth.model.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK_SNA
 
 REASON_LENGTH = 1_024
 UNUSED: Final = "0"
-"""In place of a token where a verb is only judged, and nothing is written."""
+"""Replaces the token when a verb is only evaluated and nothing is written."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,11 @@ class Field:
     value: str = ""
     options: tuple[Option, ...] = ()
     most: int = 0
-    """Characters of a text, or the largest number."""
+    """Maximum length of a text, or the largest number."""
 
 
 async def find_revisions(session: Session, stack: StackState) -> tuple[Field, ...]:
-    """Return the choice of a revision, the latest first."""
+    """Return the field to choose a revision, the latest first."""
     stored = await revisions.list_revisions(session, stack)
     last = verbs.find_other_completed(stack)
     words = f": {last}{describe_age(stored.by_number.get(last))}" if last else ""
@@ -62,20 +62,20 @@ async def find_revisions(session: Session, stack: StackState) -> tuple[Field, ..
 
 
 def describe_age(revision: Object | None) -> str:
-    """Return how old a stored revision is, as a part of a label, or "" if that is not known."""
+    """Return the age of a stored revision as a part of a label, or "" if it is unknown."""
     created = object_fields.text(revision, "metadata", "creationTimestamp") if revision is not None else ""
     return f", made {ages.describe(created, now=time.time())} ago" if created else ""
 
 
 async def find_breakpoints(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
-    """Return the choice for a breakpoint with a waiting resource."""
+    """Return the field to choose a breakpoint with a waiting resource."""
     waiting = [str(entry) for entry in stack.breakpoints]
     options = tuple(Option(value=each, label=safe_text.one_line(each)) for each in waiting)
     return (Field(name="where", label="Breakpoint", options=options),) if options else ()
 
 
 async def find_snapshots(session: Session, stack: StackState) -> tuple[Field, ...]:
-    """Return the choice of a snapshot of this Stack."""
+    """Return the field to choose a snapshot of this Stack."""
     found = await session.list_allowed(STACK_SNAPSHOT, stack.namespace)
     options = tuple(
         Option(value=name, label=safe_text.one_line(f"{name} ({object_fields.text(each, 'status', 'phase') or 'new'})"))
@@ -86,12 +86,12 @@ async def find_snapshots(session: Session, stack: StackState) -> tuple[Field, ..
 
 
 async def find_reason(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
-    """Return the reason of a mark."""
+    """Return the field for the reason of a mark."""
     return (Field(name="reason", label="What is wrong with it?", type="text", most=REASON_LENGTH),)
 
 
 async def find_replicas(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
-    """Return the number of members."""
+    """Return the field for the number of members."""
     present = object_fields.number(stack.spec, "replicas")
     value = "1" if present is None else str(present)
     return (Field(name="replicas", label="Members", type="number", value=value, most=limits.GROUP_MEMBERS),)
@@ -108,7 +108,7 @@ class Decision:
     refusal: str = ""
     """Why it does not apply."""
     said: str = ""
-    """The written fields, in the words of `kubectl stack`."""
+    """The written fields, as `kubectl stack` reports them."""
     notes: tuple[str, ...] = ()
     send: Send | None = None
     """Sends the write. None if nothing is written."""
@@ -133,15 +133,15 @@ class Action:
     explanation: str
     """Its effect, in a sentence."""
     judge: Callable[[StackState, str], VerbResult] | None = None
-    """The verb, for a token, if the Stack is enough to decide it, or None if more must be read."""
+    """Evaluates the verb with a token. None if the decision needs more than the Stack."""
     attempt: Callable[[Context], Awaitable[Decision]] | None = None
     """Decides with the form and further objects. Returns None if `judge` decides everything."""
     find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] | None = None
-    """Input that the user must enter or choose; None for nothing."""
+    """Returns the input that the user must enter or choose. None if there is none."""
     is_for_resource: bool = False
     is_for_group: bool = False
     is_dangerous: bool = False
-    """Whether it reverts running objects or replaces data, so that its button shows it."""
+    """Whether the action reverts running objects or replaces data. Its button shows a warning style."""
 
     async def decide(self, context: Context) -> Decision:
         """Return the outcome of the action."""
@@ -267,7 +267,7 @@ def judge_breakpoints(stack: StackState, token: str) -> VerbResult:
 
 
 def find_refusals(stack: StackState, *, has_snapshot: bool) -> dict[str, str]:
-    """Return, by action, why it does not apply now; "" if it does, or if that is only known after an attempt."""
+    """Return, by action, why it does not apply now; "" if it applies, or if only an attempt can show that."""
     judged = {
         each.name: describe_refusal(each.judge(stack, UNUSED)) if each.judge is not None else "" for each in ACTIONS
     }

@@ -101,7 +101,7 @@ class Handlers:
         return self._reply(request, "stack.html", values | describe_target(location))
 
     async def show_resource(self, request: web.Request) -> web.StreamResponse:
-        """Show one resource: why, events, live object and manifest."""
+        """Show one resource: its causes, events, live object and manifest."""
         location = await self._find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
         snapshot = await self._read(location)
@@ -151,7 +151,7 @@ class Handlers:
 
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
         """Show the changes of a rollback, from the engine itself; nothing is written."""
-        # It imports the engine, which the other pages need not.
+        # This imports the engine, which the other pages do not need.
         from hearth.cli.stack_access import stack_previews
         from hearth.cli.stack_views import preview_output
 
@@ -169,7 +169,7 @@ class Handlers:
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Show the fields that a Stack sets on an object: desired next to live."""
-        # It imports the engine, which the other pages need not.
+        # This imports the engine, which the other pages do not need.
         from hearth.cli.stack_access import stack_previews
 
         location = await self._find_target(request)
@@ -216,7 +216,7 @@ class Handlers:
         return self._reply(request, "log.html", describe_target(location) | query | values)
 
     async def follow_log(self, request: web.Request) -> web.StreamResponse:
-        """Send new lines of a container's log, from its end on."""
+        """Send new lines of a container's log, starting at its end."""
         return await self._updates.follow(
             request, LogChanges(functools.partial(self._read_log, find_container(request)))
         )
@@ -243,7 +243,7 @@ class Handlers:
         return self._reply(request, "done.html", values, status=status)
 
     async def _find_target(self, request: web.Request) -> StackLocation:
-        """Return which object an address names. Raises HTTPNotFound if it can be none."""
+        """Return the object that an address names. Raises HTTPNotFound for an invalid address."""
         match = request.match_info
         namespace, name = match["namespace"], match["name"]
         kind = await self._source.find_kind(match["kind"])
@@ -295,17 +295,17 @@ def find_container(request: web.Request) -> dict[str, str]:
     return query
 
 
-# Server-sent events with the changes of a page. One loop per stream and no other task.
+# Server-sent events with the changes of a page. Each stream has one loop and no other task.
 
 PAUSE: Final = 1.0
 """Minimum seconds between two reads of the page's objects."""
 PAUSE_FACTOR: Final = 3
-"""The pause is so many times as long as the read took, because a large Stack costs the API server more."""
+"""The pause lasts this many times as long as the read, because a large Stack costs the API server more."""
 CLOSED_CHECK: Final = 0.1
 """Seconds between two checks whether the browser closed the connection. aiohttp could cancel the handler instead, but
 it would cancel actions as well, between two writes."""
 HEARTBEAT: Final = 15.0
-"""Seconds without an event after which the browser learns that the connection still is there."""
+"""Seconds without an event after which the browser is informed that the connection is alive."""
 
 
 class Updates:
@@ -362,7 +362,7 @@ class Changes(Generic[Content]):
 
 
 class PartChanges(Changes[Parts]):
-    """Changes of the parts of a page: each is sent again as a whole."""
+    """Changes of the parts of a page. A changed part is sent again as a whole."""
 
     _sent: Mapping[str, str] = {}
     """By part, the version that was sent last."""
@@ -378,7 +378,7 @@ class PartChanges(Changes[Parts]):
 
 
 class LogChanges(Changes[str]):
-    """The lines that a log gets. The end of it is read again and again, so that each read is bounded."""
+    """New lines of a log. Polls the end of the log, so that each read is bounded."""
 
     _last: str | None = None
     """The last line that was sent; None before anything was."""
@@ -421,5 +421,5 @@ async def pause(request: web.Request, seconds: float) -> None:
 
 
 def write_event(name: str, content: object) -> bytes:
-    """Return one event. JSON has no line ends, so nothing in the content ends an event."""
+    """Return one event. JSON has no line breaks, so the content cannot end an event."""
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(content) + b"\n\n"

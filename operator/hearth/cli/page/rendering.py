@@ -62,7 +62,7 @@ Parts: TypeAlias = "Mapping[str, Part]"
 """By id, in the order of the page."""
 VERSION_BYTES = 8
 EXPANDED_AT_ONCE = 4
-"""Layers that one click on a folded run expands."""
+"""Number of layers that one click on a folded run expands."""
 
 
 @value_class.dataclass(frozen=True, slots=True)

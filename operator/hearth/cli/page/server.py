@@ -35,7 +35,7 @@ class CannotListen(errors.HearthError):
 
 @asynccontextmanager
 async def serve(session: Session, *, namespace: str, port: int) -> AsyncIterator[str]:
-    """Serve the page, and give its address with the token. namespace: "" for all; port: 0 for a free one.
+    """Serve the page, and report its address with the token. namespace: "" for all; port: 0 for a free one.
 
     Raises CannotListen.
     """
@@ -112,7 +112,7 @@ def make_application(source: StackSource, rules: AccessRules) -> web.Application
 
 
 def check(request: web.Request, rules: AccessRules) -> None:
-    """Raise the refusal of a request, if there is one. The first address is checked by its handler."""
+    """Raise an error if the request must be refused. The handler of the printed address checks its own requests."""
     if request.headers.get("Host", "") not in rules.hosts:
         raise web.HTTPMisdirectedRequest(text="this server has another name")
     cookie = request.cookies.get(access_rules.COOKIE, "")
@@ -123,7 +123,7 @@ def check(request: web.Request, rules: AccessRules) -> None:
 
 
 async def enter(request: web.Request, *, rules: AccessRules) -> web.StreamResponse:
-    """Exchange the token for the cookie, and lead to an address without it."""
+    """Exchange the token for the cookie, and redirect to an address without the token."""
     if not rules.is_token(request.query.get(access_rules.TOKEN, "")):
         raise web.HTTPForbidden(text="open the address that `kubectl stack ui` printed: it ends with a token")
     headers = {"Location": rules.root, "Set-Cookie": rules.make_cookie()}
@@ -131,7 +131,7 @@ async def enter(request: web.Request, *, rules: AccessRules) -> web.StreamRespon
 
 
 async def serve_forever(session: Session, *, namespace: str, port: int, show: Callable[[str], None]) -> None:
-    """Serve until cancelled. show: gets the address."""
+    """Serve until cancelled. show: receives the address."""
     async with serve(session, namespace=namespace, port=port) as address:
         show(address)
         await asyncio.Event().wait()

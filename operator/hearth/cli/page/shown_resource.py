@@ -38,12 +38,12 @@ class ShownPod:
     namespace: str
     phase: str
     ready: str
-    """`1/2`: containers that are ready, of all."""
+    """Ready containers and all containers: `1/2`."""
     restarts: int
     age: str
     node: str
     containers: tuple[str, ...]
-    """Those with a log, the init containers first."""
+    """Containers with a log, init containers first."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class ShownResource:
     nested_path: str
     """The page of the nested Stack or group; "" for any other kind."""
     nested: StackObjects | None
-    """The parts of it that were read."""
+    """The parts of the nested Stack that were read."""
     is_marked: bool
     """Whether the object is marked unhealthy."""
 
@@ -70,7 +70,10 @@ class ShownResource:
 def describe(
     objects: StackObjects, name: str, evidence: Evidence, *, object_: str = "", now: float
 ) -> ShownResource | None:
-    """Describe a resource. Returns None if it does not exist. object_: which of several, as `configmap/web-1`; now: seconds."""
+    """Describe a resource.
+
+    Returns None if it does not exist. object_: which one of several objects, as `configmap/web-1`; now: seconds.
+    """
     row = find_row(objects, name, object_=object_)
     if row is None:
         return None
@@ -90,7 +93,7 @@ def describe(
 
 
 def describe_pods(child: FoundChild, evidence: Evidence, *, now: float) -> tuple[ShownPod, ...]:
-    """Describe the pods that an object owns, directly or not; a pod itself."""
+    """Describe the pods that an object owns, directly or indirectly, or the object itself if it is a pod."""
     is_pod = child.kind == POD
     pods = [child] if is_pod else list({pod.uid: pod for pod in evidence.find_owned(child.uid, "Pod")}.values())
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)[: limits.PAGE_PODS]
@@ -174,7 +177,7 @@ def write(value: object) -> str:
 
 
 # The fields of an object that the Stack sets, next to the live values: the fields that the API server attributes to the
-# Stack. Fields that other managers took are known only from a preview, which computes the next write.
+# Stack. Fields that other managers took over are known only from a preview, which computes the next write.
 
 LONGEST: Final = 1_000
 """Characters of a value that are shown."""

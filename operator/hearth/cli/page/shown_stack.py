@@ -34,10 +34,10 @@ class ShownStack:
     summary: str
     ready: int
     total: int
-    """Resources that are ready, and all, or 0 if unknown."""
+    """Numbers of ready resources and of all resources; 0 if unknown."""
     revision: int | None
     words: tuple[str, ...]
-    """Facts that a person should know in addition to the phase."""
+    """Facts to show in addition to the phase."""
     message: str
     created: str
     """RFC 3339; the browser shows the age."""
@@ -57,7 +57,7 @@ class ShownGraph:
 
 
 def make_word(kind: Kind) -> str:
-    """Return how addresses name a kind: `stacks`, `webapps.platform.example`."""
+    """Return the name of a kind in addresses: `stacks`, `webapps.platform.example`."""
     return kind.plural if kind.group == names.GROUP else f"{kind.plural}.{kind.group}"
 
 
@@ -136,9 +136,9 @@ class ShownRevision:
     commit: str
     age: str
     changes: tuple[tuple[str, str], ...]
-    """Lines of the difference to the one before, with the names of their colors."""
+    """Lines of the diff to the previous revision, with the names of their colors."""
     before: int | None
-    """The revision that it is compared with; None for the first, or if one of the two may not be read."""
+    """The revision that it is compared with; None for the first one, or if one of the two is unreadable."""
 
 
 def describe_history(

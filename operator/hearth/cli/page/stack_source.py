@@ -20,9 +20,9 @@ from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK, STACK_SNAPSHOT
 
 FRESH_SECONDS: Final = 0.4
-"""Age up to which a snapshot is used again, e.g. by two tabs."""
+"""Maximum age of a snapshot that is reused, e.g. by two tabs."""
 SNAPSHOTS_SECONDS: Final = 10.0
-"""Age up to which a list of StackSnapshots is used again: only the button Restore depends on it."""
+"""Maximum age of a list of StackSnapshots that is reused: only the Restore button depends on it."""
 KEPT: Final = 4
 """Snapshots of this many Stacks are kept: each holds all objects of its Stack."""
 
@@ -36,7 +36,7 @@ class StackSource:
         self.namespace = namespace
         self._reader = StackReader(session, with_groups=True)
         self._locks: weakref.WeakValueDictionary[StackLocation, asyncio.Lock] = weakref.WeakValueDictionary()
-        """One for each Stack: a slow cluster delays only the Stacks in it."""
+        """One lock per Stack: a slow cluster delays only the Stacks in it."""
         self._taken: OrderedDict[StackLocation, tuple[StackObjects | None, float]] = OrderedDict()
         """Snapshots, and when each was taken in seconds of the event loop."""
         self._snapshots: dict[str, tuple[Sequence[Object], float]] = {}
@@ -51,7 +51,7 @@ class StackSource:
         return self._kinds.get(word)
 
     async def read(self, location: StackLocation, *, is_new: bool = False) -> StackObjects | None:
-        """Return a snapshot, or None if there is no such object. is_new: do not use one that was taken before.
+        """Return a snapshot, or None if the object does not exist. is_new: do not reuse an earlier snapshot.
 
         Raises ApiStatusError and Unreachable.
         """
@@ -67,7 +67,7 @@ class StackSource:
             return known[0]
 
     async def has_snapshot(self, stack: StackState) -> bool:
-        """Return whether a StackSnapshot of this Stack exists that the user may see; a group has none."""
+        """Return whether the user can see a StackSnapshot of this Stack. Groups have none."""
         if stack.is_group:
             return False
         now = asyncio.get_running_loop().time()

@@ -20,13 +20,15 @@ FILE: Final = Path(__file__).with_name("built_in_schemas.json.gz")
 
 @functools.cache
 def read() -> Mapping[str, Any]:
-    """Return `version`; `kinds`, the definition of each by `apps/v1/Deployment`; and `definitions` by name."""
+    """Return `version`; `kinds`, the definition of each kind by its key, e.g. `apps/v1/Deployment`; and `definitions`
+    by name.
+    """
     content: Mapping[str, Any] = orjson.loads(gzip.decompress(FILE.read_bytes()))
     return content
 
 
 def find_schema(api_version: str, kind: str) -> Mapping[str, Any] | None:
-    """Return the schema of a kind; None for one that is not Kubernetes' own."""
+    """Return the schema of a built-in kind; None for any other kind."""
     name = read()["kinds"].get(f"{api_version}/{kind}")
     return find_definition(name) if name is not None else None
 
@@ -38,7 +40,8 @@ def find_definition(reference: str) -> Mapping[str, Any] | None:
 
 
 def explain_unknown_kind(api_version: str, kind: str) -> str:
-    """Explain that Kubernetes does not serve this kind; "" if it does, or if the version may be another project's."""
+    """Explain that Kubernetes does not serve this kind; "" if it does, or if the version may belong to another project.
+    """
     content = read()
     of_version = [each.rpartition("/")[2] for each in content["kinds"] if each.rpartition("/")[0] == api_version]
     if not kind or not of_version or kind in of_version:

@@ -21,7 +21,7 @@ from hearth.preview import field_changes
 
 DRY_RUN: Final = {"dryRun": "All"}
 TEMPLATE_FIELDS: Final = frozenset({"f:template", "f:templateRef", "f:templateRefs"})
-"""The fields of a spec that have the template, as managed fields name them."""
+"""The fields of a spec that contain the template, as `managedFields` names them."""
 STATED: Final = ("labels", "annotations")
 """The parts of the metadata that a file may set."""
 
@@ -90,7 +90,7 @@ class DryRunCluster:
         await self._send("DELETE", path, body, query={}, user=user)
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "", user: str = "") -> bool:
-        """Return whether the user may do that."""
+        """Return whether the user has this permission."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
         answer = await self._send("POST", api_requests.collection_path(OWN_ACCESS_REVIEW), review, query={}, user=user)
         return bool((answer.get("status") or {}).get("allowed"))
@@ -104,15 +104,14 @@ class DryRunCluster:
         )
 
 
-# Stacks as they would be: the answers to dry runs.
+# Stacks after a change, as the responses to dry runs.
 
 
 async def try_file(cluster: DryRunCluster, stated: Object, present: Object | None, *, kind: Kind = STACK) -> Object:
-    """Return the Stack after an apply of the file. Raises ApiStatusError with the mistakes that the API server finds.
+    """Return the Stack after an apply of the file. Raises ApiStatusError with the errors that the API server reports.
 
-    kind: of the object, which may be a StackDefinition; present: the live object. One that a field manager applied
-    server-side is applied under its name; of any other, fields that the file does not have are removed as `kubectl apply`
-    removes them.
+    kind: of the object, which may be a StackDefinition; present: the live object. If a field manager applied the object
+    server-side, the dry run uses its name. Otherwise, fields that the file lacks are removed as `kubectl apply` does.
     """
     kept = {key: stated["metadata"][key] for key in ("name", "namespace", *STATED) if key in stated["metadata"]}
     manifest = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": kept, "spec": stated.get("spec")}

@@ -22,9 +22,9 @@ from hearth.model.well_known_kinds import EVENT, POD, SERVICE_ACCOUNT, VOLUME_CL
 from hearth.plan.health import object_reports
 
 EXTERNAL_AT_MOST: Final = 5
-"""External objects that an explanation searches for the cause: one request each."""
+"""External objects that an explanation examines: one request each."""
 ACCOUNTS_AT_MOST: Final = 5
-"""Stacks whose ServiceAccount an explanation looks for: one request each."""
+"""Stacks whose ServiceAccount an explanation checks: one request each."""
 LOGS_AT_MOST: Final = 5
 """Logs that an explanation reads: one request each."""
 NODES_AT_MOST: Final = 5
@@ -33,11 +33,11 @@ NODE: Final = Kind(group="", version="v1", name="Node", plural="nodes", namespac
 REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
 JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
 OWNED: Final = (REPLICA_SET, JOB, POD)
-"""In the order of ownership: a CronJob owns Jobs, a Deployment ReplicaSets, these own Pods."""
+"""In the order of ownership: a CronJob owns Jobs, a Deployment owns ReplicaSets, and these own Pods."""
 
 
 async def collect(session: Session, objects: StackObjects) -> Evidence:
-    """Return the pods and Events of a Stack that is not ready; nothing of one that is."""
+    """Return the pods and Events of a Stack that is not ready; empty for a ready one."""
     if objects.stack.is_ready and not objects.stack.problems:
         return Evidence()
     return await collect_all(session, objects)
@@ -71,7 +71,7 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
 
 
 async def find_missing_accounts(session: Session, objects: StackObjects) -> frozenset[str]:
-    """Return the UIDs of the Stacks whose ServiceAccount does not exist, as far as the user is allowed to read it."""
+    """Return the UIDs of the Stacks whose ServiceAccount does not exist, if the user is allowed to check."""
     missing: set[str] = set()
     for stack in [each.stack for each in walk(objects)][:ACCOUNTS_AT_MOST]:
         if account := object_fields.text(stack.spec, "serviceAccountName"):
@@ -102,7 +102,7 @@ async def read_external(session: Session, objects: StackObjects) -> dict[tuple[s
 
 
 async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[str, str], str]:
-    """Return the end of the log of each failed container, in the newest failed Pods; logs that may be read."""
+    """Return the end of each readable log of a failed container in the newest failed Pods."""
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
     wanted = [(pod, name) for pod in newest if (name := find_container_to_read(pod))][:LOGS_AT_MOST]
     found = {}
@@ -115,7 +115,7 @@ async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[
 
 
 def find_container_to_read(pod: FoundChild) -> str:
-    """Return the container of a pod whose last words explain it: one that failed, or an init container that runs."""
+    """Return the container whose log explains the state of the pod: one that failed, or a running init container."""
     if (end := object_reports.find_run_end([dict(pod.raw)])) is not None:
         return end.container
     inits = object_fields.entries(pod.raw, "status", "initContainerStatuses")
@@ -138,9 +138,9 @@ async def read_nodes(session: Session, pods: Sequence[FoundChild]) -> dict[str, 
 async def collect_timeline(
     session: Session, objects: StackObjects, *, object_session: Session | None = None
 ) -> list[TimelineEntry]:
-    """Return everything with a time that belongs to a Stack, unsorted.
+    """Return all timeline entries of a Stack, unsorted.
 
-    object_session: where its objects are, if that is elsewhere.
+    object_session: the session with the cluster of its objects, if that is another one.
     """
     object_session = object_session or session
     namespaces = list_namespaces(objects)
@@ -166,7 +166,7 @@ def walk(objects: StackObjects) -> Iterator[StackObjects]:
         yield from walk(nested)
 
 
-# Objects that explain the children, as far as the user is allowed to list them.
+# Objects that explain the children, if the user is allowed to list them.
 
 
 def list_namespaces(objects: StackObjects) -> set[str]:
@@ -178,7 +178,7 @@ def list_namespaces(objects: StackObjects) -> set[str]:
 async def list_owned(
     session: Session, namespaces: Iterable[str], owners: Collection[str], *, only_metadata: bool = False
 ) -> list[FoundChild]:
-    """Return the objects that these objects own, directly or not. owners: UIDs."""
+    """Return the objects that these objects own, directly or indirectly. owners: UIDs."""
     pairs = [(kind, namespace) for namespace in namespaces for kind in OWNED]
     lists = await asyncio.gather(
         *(session.list_allowed(kind, namespace, only_metadata=only_metadata) for kind, namespace in pairs)

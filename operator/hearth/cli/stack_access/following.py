@@ -47,7 +47,7 @@ def make_token() -> str:
 
 
 async def read_source_versions(session: Session, stack: StackState) -> dict[SourceKey, str]:
-    """Return the resource versions of the definition's sources, as far as the user is allowed to read them."""
+    """Return the resource versions of the definition's sources that the user is allowed to read."""
     found: dict[SourceKey, str] = {}
     for key in stack.list_sources():
         kind = well_known_kinds.SOURCE_KINDS.get(key[0])
@@ -61,9 +61,9 @@ async def read_source_versions(session: Session, stack: StackState) -> dict[Sour
 async def follow(
     session: Session, followed: Followed, *, show: Callable[[str], None], seconds: float | None
 ) -> GoalState | None:
-    """Return the state that reached or failed the goal; None when the time is over.
+    """Return the state that reached or failed the goal; None after the time limit.
 
-    show: gets the message of each state before; seconds: the time limit, None for none.
+    show: receives the message of each earlier state; seconds: the time limit, None for none.
     """
 
     def judge(raw: Object | None) -> GoalState | None:
@@ -88,7 +88,7 @@ async def wait_until(
     *,
     seconds: float | None,
 ) -> Found | None:
-    """Return the first result of `judge` for the states of an object; None when the time is over, if there is a limit."""
+    """Return the first result of `judge` for the states of an object; None after the time limit, if there is one."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             async for raw in session.watch_one(kind, namespace, name):
@@ -98,11 +98,11 @@ async def wait_until(
 
 
 async def send(session: Session, stack: StackState, write: Write) -> Object:
-    """Send the patches of a verb; return the Stack as it then is.
+    """Send the patches of a verb; return the resulting Stack.
 
-    Each patch names the UID, so that it never meets another Stack with that name.
+    Each patch contains the UID, so that it never changes another Stack with the same name.
     """
-    # A nested Stack is one, also within a group or an instance.
+    # A nested Stack always has the kind Stack, even within a group or an instance.
     kind = STACK if write.stack else stack.kind
     name = write.stack or stack.name
     answer: Object = stack.raw
@@ -117,7 +117,7 @@ async def send(session: Session, stack: StackState, write: Write) -> Object:
 
 
 async def wait_observed(session: Session, kind: Kind, patched: Object) -> None:
-    """Return once the operator has observed that generation."""
+    """Wait until the operator has observed that generation."""
     metadata = patched["metadata"]
     async for raw in session.watch_one(kind, metadata["namespace"], metadata["name"]):
         observed = object_fields.number(raw, "status", "observedGeneration") or 0

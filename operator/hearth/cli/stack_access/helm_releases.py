@@ -67,7 +67,7 @@ def parse(secret: Object) -> HelmRelease:
     """Return the release in a Secret. Raises InvalidDefinition."""
     source = f"secret/{object_fields.find(secret, 'metadata', 'name')}"
     try:
-        # Helm encodes it, and the API server encodes it again.
+        # Helm encodes the data in Base64, and the API server encodes it again.
         encoded = base64.b64decode(str(object_fields.find(secret, "data", "release")), validate=True)
         content = packing.inflate(base64.b64decode(encoded, validate=True), limit=limits.HELM_RELEASE_BYTES)
         release = orjson.loads(content)

@@ -36,7 +36,7 @@ async def list_revisions(session: Session, stack: StackState) -> StoredRevisions
 async def list_definition_revisions(session: Session, definition: Object) -> StoredRevisions:
     """Return the revisions of a StackDefinition; none if the user is not allowed to list them.
 
-    Only the status has their namespace: anyone can create revisions in other namespaces that name it as their owner.
+    Only the status shows their namespace: anyone can create revisions in other namespaces that name it as their owner.
     """
     namespace = object_fields.text(definition, "status", "revisionNamespace")
     if not namespace:
@@ -63,7 +63,7 @@ def is_owned(revision: Object, uid: str) -> bool:
 
 
 def number_revisions(found: Iterable[Object], stack_uid: str) -> dict[int, Object]:
-    """Return the revisions that the Stack owns, by number: others may carry its label."""
+    """Return the revisions that the Stack owns, by number. Other revisions may carry its label as well."""
     numbered: dict[int, Object] = {}
     for revision in found:
         text = object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_REVISION)
@@ -79,7 +79,7 @@ def read_kinds(revision: Object) -> list[str]:
 
 
 async def get_definition(session: Session, revision: Object) -> Object:
-    """Return `{"template", "parameters", "sensitive"}` of a revision, also of a large one in several objects.
+    """Return `{"template", "parameters", "sensitive"}` of a revision, which may consist of several objects.
 
     Raises ApiStatusError, or TamperedRevision if it contains no definition.
     """

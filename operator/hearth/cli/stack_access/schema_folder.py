@@ -29,7 +29,7 @@ class FolderKinds:
 
     @staticmethod
     def _key(file: Path) -> str:
-        """Return the name of a file, of a CRD with its group in front."""
+        """Return the name of a schema file; for a custom resource it begins with the group."""
         name = file.stem.lower()
         return f"{file.parent.name.lower()}/{name}" if "_" in name and not name.startswith("_") else name
 
@@ -42,7 +42,7 @@ class FolderKinds:
         return Kind(group=group, version=version, name=kind, plural=f"{kind.lower()}s", namespaced=not is_wide)
 
     def all(self) -> Collection[Kind]:
-        """Return no kind: which ones a cluster serves is not known."""
+        """Return no kinds, because the kinds that a cluster serves are not known."""
         return ()
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
@@ -74,7 +74,7 @@ class FolderKinds:
 
 
 def simplify(value: Any) -> Any:
-    """Return a schema where a type is one word: kubeconform's files permit null with most types."""
+    """Return a schema with a single type: kubeconform's files permit null with most types."""
     if isinstance(value, list):
         return [simplify(each) for each in value]
     if not isinstance(value, dict):

@@ -29,10 +29,10 @@ MANAGER: Final = "kubectl-stack"
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 RECONNECT: Final = 1.0
-"""Seconds before a watch that broke is started again."""
+"""Seconds before a broken watch is restarted."""
 PAGE_SIZE: Final = 500
 PAGES_AT_MOST: Final = 200
-"""Pages of one list. A server can announce another page forever."""
+"""Pages of one list. A server could otherwise announce further pages forever."""
 FOREIGN_BYTES: Final = 64 * 2**20
 """Size of all lists, as JSON, that foreign servers may add to one snapshot of a Stack."""
 FOREIGN_SECONDS: Final = 10.0
@@ -43,7 +43,7 @@ class NotInstalled(errors.ApiStatusError):
     """Error for a cluster that does not serve a kind of the operator."""
 
     def __init__(self, kind: Kind) -> None:
-        """Explain what to do. kind: one of our own."""
+        """Explain how to install the kind. kind: one of Hearth's own."""
         from hearth.kube.objects import installed_crds
 
         message = (
@@ -55,8 +55,9 @@ class NotInstalled(errors.ApiStatusError):
 
 @contextlib.contextmanager
 def naming_the_installation(kind: Kind) -> Iterator[None]:
-    """Raise NotInstalled for an answer that no kind of ours is served. The answer contains the name of a missing
-    object.
+    """Raise NotInstalled for a 404 response to one of Hearth's kinds.
+
+    If only the object is missing, the response has its name.
     """
     try:
         yield
@@ -116,7 +117,7 @@ class Session:
         """By kind and namespace ("" for all), the answers that the user is not allowed to list these objects."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        """Return the object. Raises ApiStatusError; NotInstalled for a kind of ours that the server does not serve."""
+        """Return the object. Raises ApiStatusError; NotInstalled if the server does not serve one of Hearth's kinds."""
         with naming_the_installation(kind):
             return await self.connection.request("GET", api_requests.object_path(kind, namespace, name))
 
@@ -167,7 +168,7 @@ class Session:
                         answer = await self.connection.request("GET", path, query=query, accept=accept)
                     if self._budget is not None:
                         self._budget.spend(kind, answer)
-                    # The items of a list state neither.
+                    # The items of a list have neither apiVersion nor kind.
                     found += [
                         {"apiVersion": kind.api_version, "kind": kind.name, **item}
                         for item in answer.get("items") or ()
@@ -208,7 +209,7 @@ class Session:
     async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
         """Yield each observed state of the object, first the current one; None while it does not exist. Never ends.
 
-        Raises ApiStatusError and Unreachable for the first state only: later ones are waited for.
+        Raises ApiStatusError and Unreachable only for the first state. Later failures are retried.
         """
         found = await self.find(kind, namespace, name)
         yield found
@@ -229,7 +230,8 @@ class Session:
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield the type and object of each event until the stream ends for any reason. The caller then lists again.
 
-        Users without the right to watch see no event. version: where to begin; "" for the current state, as ADDED.
+        Users without the right to watch get no events. version: where to begin; "" starts with the current state, as
+        ADDED events.
         """
         from hearth.kube.watch.watch_events import LineSplitter
 
@@ -252,7 +254,7 @@ def refuse_connection(server: str) -> bool:  # noqa: ARG001 -- of every server
 
 
 def parse_event(line: bytes) -> tuple[str, Object] | None:
-    """Return type and object of an event; None for an error, and for anything else."""
+    """Return type and object of an event; None for an error or an invalid event."""
     try:
         event = orjson.loads(line)
         type_, found = event["type"], event["object"]

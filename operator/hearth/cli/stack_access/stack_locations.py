@@ -23,21 +23,21 @@ CATEGORY: Final = "hearth"
 
 
 class UnknownType(errors.HearthError):
-    """Error for an argument whose type no Stack has, or not the one that is needed."""
+    """Error for an argument with a type that is no kind of Stack, or not the required kind."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
 class InstanceKind:
-    """The kind of a StackDefinition, and the words for it."""
+    """The kind of a StackDefinition, and its names in arguments."""
 
     kind: Kind
     words: frozenset[str]
-    """In lower case, as kubectl takes them: `webapp`, `webapps`, `wa`, `webapps.platform.example`."""
+    """The names that kubectl accepts, in lower case: `webapp`, `webapps`, `wa`, `webapps.platform.example`."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
 class StackLocation:
-    """Where an object is."""
+    """Kind, namespace and name of an object."""
 
     kind: Kind
     namespace: str
@@ -50,7 +50,7 @@ class StackLocation:
 
     @property
     def title(self) -> str:
-        """Return how messages name it, whether it exists or not."""
+        """Return its name for messages, whether it exists or not."""
         return self.parse({"kind": self.kind.name, "metadata": {"name": self.name}}).title
 
     def parse(self, raw: Object) -> StackState:
@@ -64,7 +64,7 @@ def parse(raw: Object, kind: Kind) -> StackState:
 
 
 async def locate(session: Session, namespace: str, argument: str) -> StackLocation:
-    """Return where the object is that an argument names. Raises UnknownType, ApiStatusError and Unreachable."""
+    """Return the location of the object that an argument names. Raises UnknownType, ApiStatusError and Unreachable."""
     found, path = await locate_within(session, namespace, argument)
     if path:
         raise UnknownType(f"{argument!r} is not the name of a Stack: a name has no slash, except in TYPE/NAME")
@@ -74,7 +74,7 @@ async def locate(session: Session, namespace: str, argument: str) -> StackLocati
 async def locate_within(
     session: Session, namespace: str, argument: str, *, has_path: bool = False
 ) -> tuple[StackLocation, Sequence[str]]:
-    """Return the location of the object that an argument names first, and the part within it. Raises as `locate`.
+    """Split an argument into the location of the object and the path within it. Raises the same errors as `locate`.
 
     has_path: whether `shop/web` may be a resource of the Stack `shop`.
     """
@@ -137,7 +137,7 @@ def find_instance_kinds(group: Mapping[str, Any]) -> Sequence[InstanceKind]:
     if name == names.GROUP:
         return ()
     found: dict[str, InstanceKind] = {}
-    # The server names the version that it prefers first.
+    # The server lists its preferred version first.
     for version in object_fields.entries(group, "versions"):
         for resource in object_fields.entries(version, "resources"):
             if CATEGORY in object_fields.texts(resource, "categories"):
@@ -166,7 +166,8 @@ async def list_all(
 ) -> list[StackState]:
     """Return the objects of all these kinds, sorted; namespace: "" for all. Raises ApiStatusError and Unreachable.
 
-    Kinds that the user cannot list are left out, see `Session.denied`; ApiStatusError if that is all of them.
+    Kinds that the user cannot list are left out, see `Session.denied`. If the user can list none, raises
+    ApiStatusError.
     """
 
     async def list_of(kind: Kind) -> list[StackState]:

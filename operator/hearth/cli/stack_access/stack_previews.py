@@ -42,11 +42,11 @@ from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
 CONCURRENCY: Final = 4
-"""Previews at the same time: each runs the engine, and sends a dry run for each object."""
+"""Concurrent previews: each runs the engine, and sends a dry run for each object."""
 
 
 def silence_engine() -> None:
-    """Let the engine log only errors: its usual log lines are the preview."""
+    """Let the engine log only errors: the preview already shows the information in its other lines."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -61,7 +61,7 @@ async def preview_rollback(session: Session, stack: StackState, number: int, *, 
 
 
 async def preview_present(session: Session, stack: StackState, *, tenancy: Tenancy) -> Preview:
-    """Return the operator's next writes for the Stack as it is, if it were not paused.
+    """Return the operator's next writes for the current Stack, as if it were not paused.
 
     Raises ApiStatusError or Unreachable.
     """
@@ -73,7 +73,7 @@ async def preview_present(session: Session, stack: StackState, *, tenancy: Tenan
 
 
 async def preview_stack(session: Session, stack: StackState, wanted: Object, *, tenancy: Tenancy) -> Preview:
-    """Return the changes from another state of a Stack, or instance. Raises ApiStatusError or Unreachable."""
+    """Return the changes that a different Stack or instance would cause. Raises ApiStatusError or Unreachable."""
     instance = None
     if stack.is_instance:
         form = await get_form(session, stack)
@@ -84,7 +84,7 @@ async def preview_stack(session: Session, stack: StackState, wanted: Object, *, 
 
 
 async def get_form(session: Session, stack: StackState) -> InstanceForm:
-    """Return the revision of its StackDefinition that an instance has. Raises SourceForbidden if the user cannot read it."""
+    """Return the StackDefinition revision that an instance uses. Raises SourceForbidden if the user cannot read it."""
     name, number = f"{stack.kind.plural}.{stack.kind.group}", instance_form.find_last(stack.status)
     try:
         definition = await session.get(STACK_DEFINITION, "", name)
@@ -132,8 +132,8 @@ async def make_preview(
     """Return the preview, including the previews of the Stacks in it. Raises ApiStatusError, Unreachable or
     ClusterHidden.
 
-    present, wanted: the Stack as it is and as it would be; beside: sources that the user provides with it; instance:
-    the kind of an instance, and the revision of its StackDefinition that it would have.
+    present, wanted: the Stack before and after the change; beside: sources that the user provides with it; instance:
+    the kind of an instance, and the StackDefinition revision after the change.
     """
     kind, form = instance if instance is not None else (None, None)
     previewer = StackPreviewer(session=session, tenancy=tenancy, beside=beside, kind=kind, form=form)
@@ -150,10 +150,10 @@ class StackPreviewer:
     kind: Kind | None = None
     form: InstanceForm | None = None
     depth: int = 0
-    """In how many other Stacks this one is."""
+    """Number of Stacks that contain this one."""
 
     async def preview(self, present: Object | None, wanted: Object) -> Preview:
-        """Return the preview, in the cluster that the Stack names."""
+        """Return the preview, computed in the cluster that the Stack names."""
         if "kubeConfig" not in wanted["spec"]:
             return await self._preview(present, wanted, tenancy=self.tenancy)
         others = OtherClusters(self.session)
@@ -163,7 +163,7 @@ class StackPreviewer:
             workload_cluster = DryRunCluster(
                 other.session, namespace=other.namespace or wanted["metadata"]["namespace"]
             )
-            # In the other cluster, the rights of the kubeconfig are the boundary.
+            # In the other cluster, only the rights of the kubeconfig apply.
             tenancy = dataclasses.replace(self.tenancy, mode=Mode.TRUSTED)
             present = leave_out_cluster(present) if present is not None else None
             return await self._preview(
@@ -236,7 +236,7 @@ class StackPreviewer:
 
 
 def leave_out_cluster(raw: Object) -> Object:
-    """Return a Stack as it would be in the cluster of its objects."""
+    """Return the Stack without its reference to another cluster."""
     return {**raw, "spec": {key: value for key, value in raw["spec"].items() if key != "kubeConfig"}}
 
 
@@ -265,7 +265,7 @@ async def read_revisions(session: Session, present: Object | None) -> list[tuple
 
 
 async def read_definition(session: Session, revision: Object) -> Object:
-    """Return a definition, or empty if it is unreadable."""
+    """Return a definition; empty if it is unreadable."""
     try:
         return await revisions.get_definition(session, revision)
     except (errors.TamperedRevision, errors.ApiStatusError):
@@ -273,7 +273,7 @@ async def read_definition(session: Session, revision: Object) -> Object:
 
 
 async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
-    """Return the UIDs of all Stacks, if adoption may ask for them, or None if the user is not allowed to list them."""
+    """Return the UIDs of all Stacks if adoption may need them; None if the user is not allowed to list them."""
     if b"adoptionPolicy" not in orjson.dumps(object_fields.mapping(wanted, "spec")):
         return None
     try:
@@ -285,7 +285,9 @@ async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
 async def find_accounts(
     cluster: DryRunCluster, wanted: Object, tenancy: Tenancy, definer: DefinerAccount | None = None
 ) -> list[str]:
-    """Return the account of the Stack, if it has one and the user may impersonate it. definer: as in its StackDefinition."""
+    """Return the account of the Stack, if it has one and the user may impersonate it. definer: the account that its
+    StackDefinition names.
+    """
     namespace = object_fields.text(wanted, "metadata", "namespace")
     boundary = tenancy.find_boundary(
         namespace, stack_cache.find_account(object_fields.mapping(wanted, "spec")), definer=definer
@@ -309,9 +311,9 @@ class DefinitionPreview:
     previews: tuple[Preview, ...] = ()
     """Of each instance that follows it."""
     unfit: tuple[str, ...] = ()
-    """Instances that do not fit it, each with the reason: they keep their revision."""
+    """Instances that are invalid under it, each with the reason. They keep their revision."""
     pinned: int = 0
-    """Instances that keep to their revision."""
+    """Number of instances that stay at their revision."""
 
 
 async def include_template(session: Session, file: StackFile) -> StackFile:
@@ -336,9 +338,9 @@ async def preview_definition(
 ) -> DefinitionPreview:
     """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable.
 
-    template: of the definition, which may be in other objects; show: gets how far it is.
+    template: of the definition, which may be in other objects; show: receives the progress.
     """
-    # It imports the models of all our kinds, which no preview of a Stack needs.
+    # This imports the models of all of Hearth's kinds, which no preview of a Stack needs.
     from hearth.engine.stack_definitions import definition_objects
 
     name = object_fields.text(stated, "metadata", "name")
@@ -352,7 +354,7 @@ async def preview_definition(
         tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
     kind = definition_objects.find_kind(spec)
     instances = await list_instances(session, kind)
-    # A revision that does not exist yet is newer than all of them.
+    # The new revision, which does not exist yet, is newer than all others.
     forms = InstanceForms(name, by_number={form.number: form}, current=form.number)
     following = [each for each in instances if forms.find_pin(each.get("spec")) is None]
     own_form, rules = await make_own_form(session, present, newest), instance_form.read_rules(form)
@@ -382,7 +384,7 @@ async def list_instances(session: Session, kind: Kind) -> list[Object]:
 
 
 async def make_own_form(session: Session, present: Object | None, number: int) -> InstanceForm | None:
-    """Return the newest revision of a StackDefinition that exists, if its spec still is that revision."""
+    """Return the newest revision of an existing StackDefinition, if it matches the spec."""
     seen = object_fields.number(present, "status", "observedGeneration")
     if present is None or not number or seen != present["metadata"]["generation"]:
         return None
@@ -397,7 +399,7 @@ async def make_own_form(session: Session, present: Object | None, number: int) -
 def find_unfit(
     form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own_form: InstanceForm | None
 ) -> list[str]:
-    """Return the mistakes of an instance, with its name. own_form: the revision that most instances have."""
+    """Return the mistakes of an instance, with its name. own_form: the revision that most instances use."""
     is_own = own_form is not None and instance_form.find_last(instance.get("status")) == own_form.number
     mistakes = chunked_work.finish(
         instance_form.find_unfit(form, rules, instance.get("spec"), own_form=own_form if is_own else None)
@@ -414,7 +416,7 @@ async def preview_all(
     tenancy: Tenancy,
     show: Callable[[str], None],
 ) -> list[Preview]:
-    """Return the previews, some at a time."""
+    """Return the previews, a few at a time."""
     slots, done = asyncio.Semaphore(CONCURRENCY), 0
 
     async def preview(each: Object) -> Preview:

@@ -54,7 +54,10 @@ class StackReader:
         self.others = OtherClusters(self.session)
 
     async def read(self, location: StackLocation) -> StackObjects | None:
-        """Return the Stack there with all that belongs to it, or None if it does not exist. Raises ApiStatusError."""
+        """Return the Stack at a location, with its revisions and objects, or None if it does not exist.
+
+        Raises ApiStatusError.
+        """
         raw = await self.session.find(location.kind, location.namespace, location.name)
         if raw is None:
             return None
@@ -93,7 +96,9 @@ class StackReader:
         outermost_stack: StackState | None = None,
         numbers: Iterator[int] | None = None,
     ) -> StackObjects:
-        """Return the Stack with all that belongs to it. outermost_stack: see `StackObjects`; numbers: of the nested Stacks."""
+        """Return the Stack with its revisions and objects. outermost_stack: see `StackObjects`; numbers: of the nested
+        Stacks.
+        """
         numbers = numbers or itertools.count(1)
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
@@ -142,7 +147,7 @@ class StackReader:
         return other.session, other.namespace
 
     async def find_session(self, objects: StackObjects) -> Session:
-        """Return the session that read the objects of a Stack: the evidence about them is there too."""
+        """Return the session that read the objects of a Stack; it also reads the evidence about them."""
         return self.session if "" in objects.unreadable else (await self._find_session(objects.stack))[0]
 
     async def __aenter__(self) -> Self:
@@ -154,7 +159,9 @@ class StackReader:
         await self.others.close()
 
     async def find_template(self, stack: StackState, stored: StoredRevisions) -> Mapping[str, Any]:
-        """Return the template of the active revision; that in the spec if it is not stored or not readable."""
+        """Return the template of the active revision, or the template in the spec if the revision is missing or
+        unreadable.
+        """
         if stack.is_group:
             return {"resources": {members.GROUP_MEMBER: object_fields.mapping(stack.spec, "template")}}
         revision = stored.by_number.get(stack.revision) if stack.revision is not None else None
@@ -184,7 +191,8 @@ class StackReader:
     async def list_children(
         self, session: Session, kind: Kind, stack: StackState, unreadable: dict[str, str], *, only: str = ""
     ) -> list[FoundChild]:
-        """Return the objects of a kind that belong to the Stack; in its own namespace if the user may list no others.
+        """Return the objects of a kind that belong to the Stack; only from its own namespace if the user may list no
+        others.
 
         only: the namespace that the session may read; "" for all.
         """
@@ -212,7 +220,7 @@ class StackReader:
         return []
 
     async def add_schemas(self, session: Session, children: list[FoundChild]) -> list[FoundChild]:
-        """Return the children. Children without a status get the schemas of their kinds."""
+        """Return the children; children without a status get the schemas of their kinds."""
         silent = {child.kind for child in children if stack_view.says_nothing(child)}
         if not silent:
             return children
@@ -239,7 +247,7 @@ def is_remote(stack: StackState) -> bool:
 
 
 def list_kinds(template: Mapping[str, Any]) -> Collection[str]:
-    """Return the kinds that the manifests of a template state, as `apps/v1/Deployment`."""
+    """Return the kinds of a template's manifests, as `apps/v1/Deployment`."""
     manifests = [
         object_fields.mapping(resource, "manifest")
         for resource in object_fields.mapping(template, "resources").values()
@@ -250,7 +258,7 @@ def list_kinds(template: Mapping[str, Any]) -> Collection[str]:
 
 
 def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kind]:
-    """Return the served kinds among those; in another version if the given one is no longer served."""
+    """Return the served kinds; in another version if the given version is no longer served."""
     exact = {f"{kind.api_version}/{kind.name}": kind for kind in served}
     by_group = {(kind.group, kind.name): kind for kind in served}
     found: dict[str, Kind] = {}
@@ -292,8 +300,8 @@ class OtherClusters:
     _connections: list[RemoteConnection] = field(default_factory=list)
 
     async def find(self, stack: StackState) -> OtherSession:
-        """Return the session with the cluster of a Stack that has one. Raises ClusterHidden."""
-        # They import the client of untrusted servers, which few commands need.
+        """Return the session with the other cluster of a Stack. Raises ClusterHidden."""
+        # These import the client for untrusted servers, which few commands need.
         from hearth.kube.auth import inline_kubeconfig
         from hearth.kube.remote.remote_cluster import RemoteConnection
         from hearth.kube.remote.tenant_share import TenantShares

@@ -127,13 +127,13 @@ class CaseRun:
     async def _run_step(self, step: StepModel) -> TrialResult:
         is_changed = bool(step.files or step.parameters or step.spec)
         self._files = step.files or self._files
-        # With its nulls, which remove fields of the file.
+        # Keep nulls, because they remove fields of the file.
         self._parameters = object_copies.merge(self._parameters, step.parameters or {})
         self._spec = object_copies.merge(self._spec, step.spec or {})
         if self._trial is None or is_changed:
             request, mistakes = self._make_request()
             if mistakes:
-                # The API server refuses the change: nothing happens.
+                # The API server rejects the change, so nothing happens.
                 return dataclasses.replace(
                     self._last, applied=(), deleted=(), rejection=REFUSED, mistakes=tuple(mistakes)
                 )
@@ -150,7 +150,7 @@ class CaseRun:
         return pool
 
     def _make_request(self) -> tuple[PreviewRequest, list[errors.Mistake]]:
-        """Return the wanted Stack, and the mistakes that an API server would find. Raises InvalidTest."""
+        """Return the wanted Stack, and the mistakes that an API server would report. Raises InvalidTest."""
         stack_file = self._find_stack_file()
         for each in stack_file.beside:
             if each is not stack_file.manifest and isinstance(each, dict):
@@ -169,7 +169,7 @@ class CaseRun:
             spec["parameters"] = object_copies.patch(spec.get("parameters"), self._parameters)
         mode = Mode(self._case.tenancy)
         if spec.pop("kubeConfig", None) is not None:
-            # The simulated cluster stands for the other one, where the permissions of the kubeconfig are the boundary.
+            # The simulated cluster represents the other one, where only the permissions of the kubeconfig apply.
             mode = Mode.TRUSTED
         wanted = {**wanted, "metadata": self._make_metadata(stack_file), "spec": spec}
         tenancy = Tenancy(mode=mode)
@@ -235,7 +235,7 @@ class CaseRun:
         return PreviewRequest(present=None, wanted=wanted, tenancy=tenancy, accounts=accounts, form=form, kind=kind), []
 
     def _store_sensitive(self, form: InstanceForm) -> Object:
-        """Return the parameters of an instance. A sensitive value that the test states moves into a Secret."""
+        """Return the parameters of an instance. A sensitive value in the test is moved into a Secret."""
         name, parameters = f"{UNNAMED}-parameters", object_copies.patch({}, self._parameters)
         clear = {
             key: str(value)
@@ -250,7 +250,7 @@ class CaseRun:
         }
 
     def _find_accounts(self, tenancy: Tenancy, spec: Mapping[str, Any], form: InstanceForm | None = None) -> list[str]:
-        """Return the user whose permissions the writes have, which a test grants."""
+        """Return the user that writes the objects; a test grants its permissions."""
         account = object_fields.text(spec, "serviceAccountName")
         definer = form.definer if form is not None else None
         return [tenancy.find_boundary(self._namespace, account, definer=definer).user]
@@ -270,7 +270,7 @@ def find_secret_texts(document: Mapping[str, Any]) -> Iterator[str]:
 def read_documents(source: str, named: str) -> list[Any]:
     """Return the documents of a file. source: the file of the test that names it. Raises InvalidTest."""
     folder = Path(source).parent
-    # Never standard input, for which `-` stands.
+    # Never read standard input, which `-` would mean.
     file = str((folder / named).absolute()) if named == text_files.STANDARD_INPUT else str(folder / named)
     try:
         text_files.check_inside(Path(file), folder)

@@ -27,9 +27,9 @@ KEY: Final = "hearth.cluster"
 DEFAULT_NAMESPACE: Final = "default"
 NOT_INSTALLED: Final = "the server could not find the requested resource"
 DONE: Final = 0
-"""Exit code: the answer is yes."""
+"""Exit code: done, or the answer is yes."""
 FAILED: Final = 1
-"""Exit code: it is not, or there is something that needs attention."""
+"""Exit code: not done, the answer is no, or something needs attention."""
 INTERRUPTED: Final = 130
 
 
@@ -80,7 +80,7 @@ class ClusterOptions:
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options, and pass them as `cluster`; those after the subcommand take precedence."""
+    """Add the options, and pass them as `cluster`. Options after the subcommand take precedence."""
 
     @click.option(
         "--kubeconfig",
@@ -128,7 +128,7 @@ def on_cluster(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 
 
 def check_user(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Return the name of a user, which becomes a header."""
+    """Check and return the name of a user, which becomes a header."""
     if value is not None and not value.isprintable():
         raise click.BadParameter("must be a name without control characters")
     return value
@@ -141,7 +141,7 @@ def set_color(ctx: click.Context) -> None:
 
 
 def run(cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]], *, failure: int = FAILED) -> NoReturn:
-    """Run the requests of a subcommand, and end the program with the exit code that they return.
+    """Run the coroutine of a subcommand, and end the program with the exit code that it returns.
 
     failure: the exit code of an error.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
 
 COMPLETION_SECONDS: Final = 3.0
-"""A shell that hangs is worse than one that offers nothing."""
+"""Time limit: a shell that hangs is worse than a shell without suggestions."""
 
 
 class StackName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -57,7 +57,7 @@ class GroupName(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
 
 class ResourceName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """The name of a resource of the Stack that the argument before it names."""
+    """The name of a resource in the Stack that the previous argument names."""
 
     name = "resource"
 
@@ -88,7 +88,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
 
 def find_cluster(ctx: click.Context) -> ClusterOptions:
-    """Return the options of the cluster that stand on the line so far."""
+    """Return the cluster options on the command line so far."""
     found: dict[str, str] = {}
     each: click.Context | None = ctx
     while each is not None:
@@ -129,7 +129,7 @@ async def list_resource_names(session: Session, namespace: str, name: str) -> Se
 
 
 def strip_type(name: str, words: Set[str]) -> str:
-    """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`. words: for the type, in lower case."""
+    """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`. words: the accepted types, in lower case."""
     type_, slash, rest = name.partition("/")
     return rest if slash and type_.lower() in words else name
 
@@ -138,7 +138,7 @@ NAME = click.argument("name", type=StackName(), metavar="NAME")
 
 
 def output_option(*formats: str, default: str | None = None, text: str = "Output format.") -> Callable[..., Any]:
-    """Return the option of the format. text: of the help."""
+    """Return the option for the output format. text: its help."""
     return click.option(
         "-o",
         "--output",

@@ -93,7 +93,7 @@ def stack(cluster: cluster_options.ClusterOptions) -> None:
 
 
 def complete() -> None:
-    """Write the candidates for the words of this process, as the program `kubectl_complete-stack`, which kubectl calls.
+    """Write the completions for the arguments of this process, as `kubectl_complete-stack`, which kubectl calls.
 
     Source: k8s.io/kubectl, `pkg/cmd/plugin/plugin_completion.go`: one candidate a line, then `:` and a directive of cobra.
     """

@@ -15,7 +15,7 @@ from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.stack_view import StackView
 
 AGES_LAST: Final = 10.0
-"""Seconds that an unchanged view is kept as drawn."""
+"""Seconds after which an unchanged view is redrawn, to update its ages."""
 
 
 class ViewOutput(ABC):
@@ -66,7 +66,7 @@ class LineOutput(ViewOutput):
     _before: StackView | None = None
 
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:  # noqa: ARG002 -- lines show no age
-        """Print the changes since the previous view, after the seconds."""
+        """Print the elapsed seconds and the changes since the previous view."""
         self.print_lines(f"{seconds:6.1f} s  {line}" for line in tree_view.describe_changes(self._before, view))
         self._before = view
 

@@ -41,7 +41,7 @@ def write_segments(segments: Sequence[tuple[str, str]]) -> None:
 
 
 def write_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
-    """Write several of them."""
+    """Write several lines of safe segments."""
     for line in lines:
         write_segments(line)
 
@@ -56,7 +56,7 @@ def style(text: str, name: str) -> str:
 
 
 def find_width() -> int | None:
-    """Return the columns of the terminal; None for any other output, so that nothing is cut or wrapped."""
+    """Return the columns of the terminal; None for any other output, where lines are not cut or wrapped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -68,7 +68,7 @@ def write_table(
     with_header: bool = True,
     optional: Sequence[str] = (),
 ) -> None:
-    """Write a table; on a terminal the last column is cut to its width, unless it is wide.
+    """Write a table. On a terminal, the last column is cut to the available width, except in wide output.
 
     optional: titles of columns that a narrow terminal does not show, the least important first.
     """
@@ -118,7 +118,7 @@ class ProgressOutput:
 
 @contextlib.contextmanager
 def open_progress() -> Iterator[ProgressOutput]:
-    """Return the output that fits where it is shown."""
+    """Open the progress output that suits standard error."""
     output = ProgressOutput(is_terminal=sys.stderr.isatty())
     try:
         yield output

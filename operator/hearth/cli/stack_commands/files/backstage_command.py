@@ -67,7 +67,7 @@ def backstage(  # noqa: PLR0913 -- each is an option
     Its form has a field for each parameter, with the parameter's rules. It proposes the manifest in a pull request.
     DEFINITION is the name of the StackDefinition, or its kind or plural.
     """
-    # It imports the models of all kinds, which no help needs.
+    # This imports the models of all kinds, which `--help` does not need.
     from hearth.cli.stack_views.files import backstage_template
 
     if bool(definition) == bool(file):

@@ -146,14 +146,14 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
 
 
 def find_code(found: Sequence[Preview | None]) -> int:
-    """Return the exit code for these previews; None: one that failed."""
+    """Return the exit code for these previews; None stands for a failed preview."""
     if any(each is None or each.rejection for each in found):
         return FAILED
     return CHANGES if any(each is not None and each.has_changes for each in found) else NO_CHANGE
 
 
 async def preview_file(session: Session, file: StackFile, *, namespace: str, tenancy: Tenancy) -> Preview | None:
-    """Return the preview of a file; None if the API server refuses its content, which is written."""
+    """Return the preview of a file. If the API server rejects its content, print the reason and return None."""
     from hearth.cli.stack_access import stack_previews
 
     stated = dict(file.manifest)
@@ -173,7 +173,7 @@ async def preview_file(session: Session, file: StackFile, *, namespace: str, ten
 
 
 async def complain_all(session: Session, file: StackFile, refusal_error: errors.ApiStatusError) -> None:
-    """Write the API server's findings, and further mistakes that the compiler finds."""
+    """Write the errors of the API server, and the additional errors of the compiler."""
     cluster_options.complain(cluster_options.describe_refusal(refusal_error))
     await session.kinds.refresh()
     try:
@@ -186,7 +186,7 @@ async def complain_all(session: Session, file: StackFile, refusal_error: errors.
 
 
 def find_sources(documents: Sequence[Any], *, namespace: str) -> Mapping[ObjectRef, Object]:
-    """Return the sources among the documents, which are applied with the Stack."""
+    """Return the documents that are sources of the definition and applied with the Stack."""
     found: dict[ObjectRef, Object] = {}
     for each in documents:
         kind = object_fields.text(each, "kind")

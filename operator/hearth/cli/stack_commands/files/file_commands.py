@@ -41,11 +41,11 @@ Warn: TypeAlias = Callable[[StackFile, str], None]
 LINTED: Final = (*names.STACK_KINDS, well_known_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
 """The kinds that `lint` checks."""
 UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mean")
-"""Words of a mistake that no value of a parameter could mend."""
+"""Phrases of mistakes that no parameter value can fix."""
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that both commands share."""
+    """Add the options that `lint` and `render` share."""
     add_files = click.option(
         "-f",
         "--filename",
@@ -191,9 +191,9 @@ def with_kinds(
     act: Callable[[Kinds], int],
     prepare: Callable[[Session], Awaitable[None]] | None = None,
 ) -> NoReturn:
-    """Call `act` with the kinds, from the cluster or the folder, and end the program with its exit code.
+    """Call `act` with the kinds from the cluster or the folder, and end the program with its exit code.
 
-    prepare: reads what else is needed, if the cluster is used.
+    prepare: reads further input if the cluster is used.
     """
     if not uses_cluster:
         raise SystemExit(act(FolderKinds(Path(schemas) if schemas else None)))
@@ -222,7 +222,7 @@ async def add_former(session: Session, stack_file: StackFile, *, namespace: str)
 
 
 def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
-    """Return apiVersion and kind of each manifest in a Stack and those that it nests, none if it has no template."""
+    """Return apiVersion and kind of each manifest in a Stack and its nested Stacks; none without a template."""
     if stack_file.is_group:
         manifest = object_fields.mapping(stack_file.manifest, "spec", "template", "manifest")
         return [(object_fields.text(manifest, "apiVersion"), object_fields.text(manifest, "kind"))]
@@ -255,7 +255,7 @@ def write_mistakes(found: Sequence[Object], *, output: str, stacks: Sequence[Sta
 
 
 def count_kinds(stacks: Sequence[StackFile]) -> str:
-    """Return how many there are of each kind: `2 Stacks, 1 ResourceGroup`."""
+    """Return the number of objects of each kind: `2 Stacks, 1 ResourceGroup`."""
     stated = [object_fields.text(each.manifest, "kind") for each in stacks]
     counts = {kind: stated.count(kind) for kind in LINTED}
     found = [f"{count} {kind}{'s'[: count != 1]}" for kind, count in counts.items() if count]
@@ -263,19 +263,19 @@ def count_kinds(stacks: Sequence[StackFile]) -> str:
 
 
 def warn(stack_file: StackFile, text: str) -> None:
-    """Write valid settings that are probably unintended."""
+    """Write a warning about a valid setting that is probably unintended."""
     text_output.write_warning(f"{stack_file.source}: {stack_file.title}: {text}")
 
 
 def note(stack_file: StackFile, text: str) -> None:
-    """Write what the reader should know about the result."""
+    """Write a note about the result."""
     text_output.write_note(f"{stack_file.source}: {stack_file.title}: {text}")
 
 
 def find_mistakes(
     stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn, note: Warn = note
 ) -> list[Object]:
-    """Return the mistakes of one Stack, also of those that it nests. warn, note: receive its warnings and notes."""
+    """Return the mistakes of one Stack and its nested Stacks. warn, note: receive its warnings and notes."""
     compiled = list(check_template(stack_file, kinds, evaluator, warn=warn, note=note))
     known = {mistake.path for mistake in compiled}
     found = [each for each in file_schema.find_mistakes(stack_file.manifest) if each.path not in known]
@@ -327,7 +327,7 @@ def check_template(
 
 
 def check_kinds(stack_file: StackFile) -> Iterator[Mistake]:
-    """Yield each manifest whose version is one of Kubernetes and that is of no kind of it."""
+    """Yield each manifest with an API version of Kubernetes and a kind that this version does not have."""
     if stack_file.is_group:
         resources = {"": object_fields.find(stack_file.manifest, "spec", "template")}
     else:
@@ -345,7 +345,7 @@ def check_kinds(stack_file: StackFile) -> Iterator[Mistake]:
 
 
 def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Iterator[Mistake]:
-    """Yield the mistakes of the templates of nested Stacks, at their place in the outermost one."""
+    """Yield the mistakes of the templates of nested Stacks, with paths in the outermost Stack."""
     for path, manifest, is_known in stack_lint.find_nested(stack_file.manifest):
         nested = StackFile(source=stack_file.source, manifest=manifest, beside=stack_file.beside)
         with contextlib.suppress(errors.SourceNotFound):
@@ -360,7 +360,7 @@ def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> I
 
 
 def evaluating() -> contextlib.closing[OfflineEvaluator]:
-    """Return the evaluator of expressions that may take long, for the time of one command."""
+    """Provide the evaluator for expressions that may take long, within one command."""
     return contextlib.closing(process.OfflineEvaluator())
 
 

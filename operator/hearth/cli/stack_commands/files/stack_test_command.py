@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PASSED: Final = 0
 FAILED: Final = 1
 BROKEN: Final = 2
-"""Exit code: a file cannot be read, or is no test."""
+"""Exit code: a file is unreadable or not a test."""
 
 
 @example_command(
@@ -49,7 +49,7 @@ def test(files: tuple[str, ...], junit: Path | None, only: str | None) -> None:
 
     Exit code 0: all tests passed; 1: a test failed; 2: wrong usage, or a file cannot be read.
     """
-    # They import the engine and the models, which no help needs.
+    # These import the engine and the models, which `--help` does not need.
     from hearth.cli.stack_access import stack_previews
     from hearth.cli.stack_views.stack_tests import stack_test_report
     from hearth.cli.stack_views.stack_tests.stack_test_models import InvalidTest
@@ -93,7 +93,7 @@ def read_tests(named: Sequence[str]) -> list[TestFile]:
 
 
 async def run_all(files: Sequence[TestFile], *, only: str | None) -> list[CaseResult]:
-    """Return the results of all tests. only: a text in the name of each. Raises InvalidTest."""
+    """Return the results of all tests. only: a text that their names must contain. Raises InvalidTest."""
     from hearth.cli.stack_access import stack_trials
 
     return [

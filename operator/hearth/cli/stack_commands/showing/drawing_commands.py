@@ -22,9 +22,9 @@ from hearth.cli.stack_views.tree import stack_view, tree_view
 from hearth.cli.stack_views.tree.stack_view import StackView
 
 PAUSE: Final = 0.5
-"""Seconds between two snapshots, at least."""
+"""Minimum seconds between two snapshots."""
 PAUSE_FACTOR: Final = 3
-"""A snapshot of a large Stack costs the API server more: the pause is so many times as long as it took."""
+"""The pause lasts this many times as long as the snapshot, because a large Stack costs the API server more."""
 
 
 @example_command(

@@ -64,7 +64,7 @@ async def why(session: Session, namespace: str, where: str, output: str | None) 
 
 
 async def explain_briefly(session: Session, followed: Followed) -> list[str]:
-    """Return the lines of the explanation of a Stack that was waited for in vain; none if that takes too long."""
+    """Return the lines of the explanation after a wait that failed; none if the explanation takes too long."""
     location = stack_locations.StackLocation(followed.kind, followed.namespace, followed.name)
     with contextlib.suppress(TimeoutError, errors.ApiStatusError, errors.Unreachable):
         async with asyncio.timeout(BRIEF_SECONDS), StackReader(session, with_groups=True) as reader:
@@ -77,7 +77,7 @@ async def explain_briefly(session: Session, followed: Followed) -> list[str]:
 
 
 def list_known(objects: StackObjects) -> str:
-    """Return the names of the resources; some of them for a group."""
+    """Return the names of the resources; only some names for a group."""
     if objects.stack.is_group:
         members = list(stack_view.list_members(objects.stack))
         return enumeration.enumerate_names(members, most=stack_view.NAMED_AT_MOST) or "none"

@@ -66,9 +66,9 @@ async def show(
     describe: Callable[[int], tuple[str, str]],
     output: str | None,
 ) -> None:
-    """Show all revisions, one, or the difference of two. Raises Failure for one that is not stored.
+    """Show all revisions, one, or the difference between two. Raises Failure if a revision is not stored.
 
-    title: whose they are; describe: what became of each, and its color.
+    title: their owner; describe: returns the outcome of each revision, and its color.
     """
     missing = [number for number in numbers if number not in stored.by_number]
     if missing:
@@ -109,7 +109,7 @@ def show_list(stored: StoredRevisions, describe: Callable[[int], tuple[str, str]
 
 
 async def show_definitions(session: Session, stored: StoredRevisions, numbers: Sequence[int], *, output: str) -> None:
-    """Show one definition, or the difference of two."""
+    """Show one definition, or the difference between two."""
     definitions = [await revisions.get_definition(session, stored.by_number[number]) for number in numbers]
     if len(definitions) == 1:
         text_output.write_object(revision_history.show_definition(definitions[0]), output=output)

@@ -112,14 +112,14 @@ async def follow(
     found: Sequence[StackState],
     printer: Printer,
 ) -> None:
-    """Print each change of a kind until the user ends it. which: kinds and names, None for all, and a selector."""
+    """Print each change until the user stops. which: kinds and names, None for all, and a selector."""
     from hearth.cli.stack_access.session import RECONNECT
 
     wanted, selector = which
     versions = {stack.uid: stack.raw["metadata"]["resourceVersion"] for stack in found}
     query = {"labelSelector": selector} if selector else {}
     while True:
-        # Without a version, the server sends the present state first: known rows are not printed again.
+        # Without a version, the server sends the current state first. Known rows are not printed again.
         async for _, raw in session.watch(kind, namespace, query=query, version=""):
             stack = stack_locations.parse(raw, kind)
             version = raw["metadata"]["resourceVersion"]
@@ -146,7 +146,7 @@ async def ui(session: Session, namespace: str, port: int, *, all_namespaces: boo
     """
     from hearth.cli.page import server
 
-    # A page cannot ask on the terminal while it serves.
+    # The page cannot prompt on the terminal while it serves.
     is_allowed = bool(click.get_current_context().meta[cluster_options.KEY].other_clusters)
     session.may_connect = lambda _: is_allowed
     await server.serve_forever(session, namespace="" if all_namespaces else namespace, port=port, show=show_address)

@@ -97,7 +97,8 @@ async def put(session: Session, stack: StackState, resource: str, *, reason: str
 async def follow(session: Session, stack: StackState, mark: str, *, seconds: float | None) -> int:
     """Wait until the marked object is replaced and the Stack is ready; return the exit code.
 
-    A Stack that cannot replace it without help ends the wait. One whose marks wait for an update only has to accept it.
+    The wait also ends if the Stack needs help to replace the object. If marks wait for an update, the mark only needs
+    to be accepted.
     """
     is_later = object_fields.text(stack.spec, "healing", "policy") == HealingMode.ON_UPDATE
 
@@ -125,7 +126,7 @@ async def follow(session: Session, stack: StackState, mark: str, *, seconds: flo
 async def wait_unless_failed(
     session: Session, settled: Coroutine[Any, Any, MarkState | None], followed: Followed
 ) -> MarkState | GoalState | None:
-    """Return the state to wait for, or the state of a Stack that fails first."""
+    """Return the awaited state, or the state of a Stack that fails earlier."""
 
     def judge(raw: Object | None) -> GoalState | None:
         reached = goals.assess(stack_locations.parse(raw, followed.kind) if raw is not None else None, followed.goal)
@@ -143,7 +144,7 @@ async def wait_unless_failed(
 
 
 async def has_mark(session: Session, stack: StackState, resource: str) -> bool:
-    """Return whether an object of the resource is marked, or a mark of it waits; True if that cannot be read."""
+    """Return whether an object of the resource is marked, or a mark is pending; True if that cannot be read."""
     waiting = await session.list(HEALTH_MARK, stack.namespace)
     if any(mark_requests.is_waiting(each, stack, resource) for each in waiting):
         return True

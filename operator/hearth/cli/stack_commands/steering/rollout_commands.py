@@ -59,7 +59,7 @@ def rollout() -> None:
 
 
 def on_definition(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
-    """Add the options of the cluster, and run the command with `session` and the StackDefinition that `definition` names."""
+    """Add the cluster options, and run the command with `session` and the StackDefinition that `definition` names."""
 
     @cluster_options.cluster_options
     @functools.wraps(command)
@@ -73,7 +73,7 @@ def on_definition(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 
 
 def decision(decide: Callable[[DefinitionState], VerbResult]) -> Callable[..., Any]:
-    """Make a command from a function that decides the write. The StackDefinition is read before and written after."""
+    """Make a command from a function that decides the write. The command reads and writes the StackDefinition."""
 
     @on_definition
     @functools.wraps(decide)
@@ -184,7 +184,7 @@ async def promote(session: Session, namespace: str, name: str, revision: int | N
 
 
 async def find_definition(session: Session, argument: str) -> DefinitionState:
-    """Return the StackDefinition of that name, or with that kind. Raises Failure, ApiStatusError."""
+    """Return the StackDefinition with that name or kind. Raises Failure, ApiStatusError."""
     word = argument.rpartition("/")[2].lower()
     found = [DefinitionState(raw) for raw in await session.list(STACK_DEFINITION)]
     fitting = [each for each in found if word in list_words(each)]
@@ -196,7 +196,7 @@ async def find_definition(session: Session, argument: str) -> DefinitionState:
 
 
 def list_words(definition: DefinitionState) -> set[str]:
-    """Return the words for a StackDefinition and its kind, in lower case."""
+    """Return the accepted names of a StackDefinition and its kind, in lower case."""
     stated = object_fields.mapping(definition.raw, "spec", "names")
     words = {object_fields.text(stated, each) for each in ("plural", "singular", "kind")}
     return {each.lower() for each in (definition.name, *words, *object_fields.texts(stated, "shortNames")) if each}

@@ -206,7 +206,7 @@ async def scale(session: Session, namespace: str, name: str, replicas: int, wait
         text_output.write_note(note)
     if not waiting.is_wanted:
         return DONE
-    # The answer of the subresource has no generation.
+    # The response of the subresource has no generation.
     scaled = await session.get(RESOURCE_GROUP, namespace, name)
     followed = Followed(
         kind=RESOURCE_GROUP,

@@ -55,8 +55,9 @@ def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 
 
 def decision(decide: Callable[..., VerbResult]) -> Callable[..., Any]:
-    """Make a verb from a function that decides the write, given the Stack and its options. The Stack is read and
-    written here.
+    """Make a command from a function that decides the write from the Stack and the options.
+
+    The command reads and writes the Stack.
     """
 
     @verb
