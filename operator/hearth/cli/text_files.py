@@ -13,15 +13,16 @@ from hearth.model import limits, packing
 
 STANDARD_INPUT: Final = "-"
 MANIFESTS: Final = (".yaml", ".yml", ".json")
-"""Ends of the names of files in a folder that are read."""
+"""File name suffixes that are read from a folder."""
 GZIP_MAGIC: Final = b"\x1f\x8b"
 """The first bytes of every gzip file."""
 
 
 def find(named: str, ends: tuple[str, ...] = MANIFESTS) -> list[str]:
-    """Return the files that an argument names: itself, or those in a folder and its folders with these ends, by path.
+    """Return the files that an argument names: a file, or all files with these suffixes in a folder and its subfolders,
+    by path.
 
-    Hidden ones are left out. Ends the program if a folder has none, or a link in it leads elsewhere.
+    Hidden files are left out. Ends the program if a folder has none, or a link in it leads elsewhere.
     """
     folder = Path(named)
     if named == STANDARD_INPUT or not folder.is_dir():

@@ -40,7 +40,7 @@ def format_age(seconds: float) -> str:
 
 
 def two_units(total: int, unit: int, name: str, smaller: int, smaller_name: str, *, most: int) -> str:
-    """Return `3d4h`; without the smaller unit from `most` of the larger one on."""
+    """Return `3d4h`; from `most` of the larger unit on, omit the smaller unit."""
     count, rest = divmod(total, unit)
     if count >= most or rest < smaller:
         return f"{count}{name}"

@@ -37,11 +37,11 @@ MARKS: Final[Mapping[Action, tuple[str, str, str, str]]] = {
 }
 """The mark, the style, the word and the counted word of each action."""
 UNREACHED: Final = frozenset({Action.STOP, Action.WAIT})
-"""Actions after which more may happen that the preview does not show."""
+"""Actions after which further changes may follow that the preview does not show."""
 LONGEST_VALUE: Final = 200
 """Characters of a value in a line."""
 WHITE_SPACE: Final = re.compile(r"[^\S \n]")
-"""White space other than a blank, which looks like one."""
+"""White space that looks like a blank but is another character."""
 
 
 def list_lines(preview: Preview) -> Iterator[Line]:
@@ -121,7 +121,7 @@ def list_change(change: Change) -> Iterator[Line]:
 
 
 def describe_undo(undo: Undo) -> str:
-    """Return how a change is undone: with the field that prevents it, or with what is lost."""
+    """Return how a change is undone, with the field that prevents it, or the data that is lost."""
     if undo.grade is UndoGrade.ONE_WAY:
         named = f" ({undo.field})" if undo.field else ""
         return f"undo: {undo.grade}{named}: {undo.reason}"
@@ -130,7 +130,7 @@ def describe_undo(undo: Undo) -> str:
 
 
 def describe_objects(change: Change) -> str:
-    """Return the object, of a replacement both."""
+    """Return the object; for a replacement, both objects."""
     named = [safe_text.one_line(ref) for ref in (change.old_ref, change.ref) if ref is not None]
     return " → ".join(dict.fromkeys(named))
 
@@ -146,12 +146,12 @@ def list_field(change: FieldChange) -> Iterator[Line]:
 
 
 def write_value(value: Any) -> str:
-    """Return a value as one line of JSON, cut if it is long; a text without quotes where that is clear."""
+    """Return a value as one line of JSON, cut if it is long. Unambiguous texts have no quotes."""
     return cut(write_whole(value))
 
 
 def write_whole(value: Any) -> str:
-    """Return the whole value. A text has quotes where it could be taken for another value, or has white space to see."""
+    """Return the whole value. A text gets quotes if it looks like another value, or contains special white space."""
     if isinstance(value, str) and is_plain(value):
         return safe_text.one_line(value)
     return safe_text.one_line(WHITE_SPACE.sub(write_escape, json.dumps(value, ensure_ascii=False)))
@@ -183,7 +183,7 @@ def find_first_difference(old: str | None, new: str | None) -> int:
 
 
 def cut(text: str, *, start: int = 0) -> str:
-    """Return the text from `start` on, of bounded length."""
+    """Return the text from `start` on, limited in length."""
     if len(text) <= LONGEST_VALUE and not start:
         return text
     head = "… " if start else ""
@@ -205,7 +205,7 @@ def count(preview: Preview) -> str:
 
 
 def summarize(preview: Preview) -> str:
-    """Return how many of what, and how a rollback undoes it."""
+    """Return the counts of the changes, and how a rollback undoes them."""
     counted = count(preview)
     if preview.undo is None:
         return counted
@@ -213,7 +213,7 @@ def summarize(preview: Preview) -> str:
 
 
 def describe_whole(preview: Preview) -> str:
-    """Return how a rollback undoes all changes, and whether a part of them is not known."""
+    """Return how a rollback undoes all changes, and whether some changes are unknown."""
     is_partial = any(each.undo is None and each.action in UNREACHED for each in preview.changes)
     left = ", as far as it is known" if is_partial else ""
     match preview.undo:
@@ -225,14 +225,14 @@ def describe_whole(preview: Preview) -> str:
             return f"yes (reversible){left}"
 
 
-# The previews of the instances of a StackDefinition: those with the same changes together.
+# The previews of the instances of a StackDefinition, grouped by equal changes.
 
 NAMED: Final = 3
 """Instances of a group that its title names."""
 UNFIT: Final = 20
-"""Instances that do not fit which are listed."""
+"""Listed instances that do not match the definition."""
 PLACEHOLDER: Final = "NAME"
-"""In the place of the name of an instance, so that equal changes look equal."""
+"""Replaces the name of an instance, so that equal changes look equal."""
 
 
 def list_refusal(name: str, mistakes: Sequence[Mistake]) -> Iterator[Line]:
@@ -245,9 +245,9 @@ def list_refusal(name: str, mistakes: Sequence[Mistake]) -> Iterator[Line]:
 def list_of_definition(
     name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = ()
 ) -> Iterator[Line]:
-    """Yield the lines of a StackDefinition: of each group of instances its title, then its changes.
+    """Yield the lines of a StackDefinition: for each group of instances, a title and the changes.
 
-    pinned: how many instances stay at their revision; unfit: what of others does not fit, with their names.
+    pinned: how many instances stay at their revision; unfit: the mistakes of invalid instances, with their names.
     """
     changing = sum(is_change(each) for each in previews)
     title = f"stackdefinition/{safe_text.one_line(name)}: {changing} of {len(previews)} objects change"
@@ -288,12 +288,12 @@ def list_changes(preview: Preview) -> Iterator[Line]:
 
 
 def is_change(preview: Preview) -> bool:
-    """Return whether anything happens to an instance, or is refused."""
+    """Return whether an instance changes or is refused."""
     return preview.has_changes or bool(preview.rejection)
 
 
 def replace_name(text: str, preview: Preview) -> str:
-    """Return a text of an instance without its name."""
+    """Return a text about an instance with a placeholder for its name."""
     return text.replace(preview.name, PLACEHOLDER)
 
 

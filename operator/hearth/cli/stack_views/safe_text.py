@@ -20,7 +20,7 @@ SPACE: Final = re.compile(r"\s*\n\s*|\t")
 
 
 def clean(text: object) -> str:
-    """Return the text with its lines, and without any character that a terminal would obey."""
+    """Return the text, including line breaks, without any character that controls a terminal."""
     return UNSAFE.sub(_escape, LINE_ENDS.sub("\n", str(text))).replace("\t", " ")
 
 

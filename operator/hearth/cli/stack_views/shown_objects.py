@@ -32,7 +32,7 @@ def show_manifest(objects: StackObjects, name: str) -> Object:
 
 
 def show_object(objects: StackObjects, child: FoundChild) -> Object:
-    """Return a live object without sensitive values, managed fields and the copy that kubectl keeps of it."""
+    """Return a live object without sensitive values, managed fields and kubectl's copy of it."""
     raw = stack_list.hide_unknown(StackState(child.raw)) if child.is_stack else child.raw
     shown: Object = {**raw, "metadata": stack_list.clean_metadata(child)}
     hidden = find_stated_values(objects)
@@ -51,7 +51,7 @@ def show_object(objects: StackObjects, child: FoundChild) -> Object:
 
 
 def find_stated_values(objects: StackObjects) -> list[str]:
-    """Return the texts of sensitive parameters that the spec or the template states."""
+    """Return the texts of sensitive parameters that the spec or the template contains."""
     _, defaults = revision_history.hide_defaults(objects.template)
     stated = object_fields.mapping(objects.stack.spec, "parameters")
     values = [stated.get(name) for name in find_sensitive_parameters(objects)]
@@ -64,7 +64,7 @@ def is_secret_field(manifest: Mapping[str, Any], path: FieldPath) -> bool:
 
 
 def hide_secret(manifest: Mapping[str, Any]) -> Object:
-    """Return a manifest or object; a Secret with only its keys."""
+    """Return a manifest or object. A Secret keeps only its keys."""
     if manifest.get("kind") != SECRET:
         return dict(manifest)
     hidden = {
@@ -80,8 +80,8 @@ def hide_secret(manifest: Mapping[str, Any]) -> Object:
 def locate(live: Any, written: Any, path: FieldPath) -> FieldPath:
     """Return the path in the live object for a field of the manifest.
 
-    Admission may insert items into lists. A named item of the manifest is found by its name. If a list differs in
-    another way, the path is the path of the whole list.
+    Admission may insert items into lists, so a named item of the manifest is found by its name. If a list differs in
+    another way, the result is the path of the whole list.
     """
     place: list[str | int] = []
     for step in path:
@@ -163,7 +163,7 @@ def write_manifest(child: FoundChild, raw: Object) -> Object:
 
 
 # The fields of a template whose values are sensitive: those whose expressions read a sensitive parameter, a Secret, or
-# such a field of another resource. Where that is not certain, a field counts as sensitive.
+# such a field of another resource. If that is uncertain, a field counts as sensitive.
 
 Read: TypeAlias = tuple[str, tuple[str, ...]]
 """A name and the fields under it."""
@@ -178,7 +178,7 @@ def find_sensitive_fields(objects: StackObjects) -> dict[str, set[FieldPath]]:
     parameters = find_sensitive_parameters(objects)
     reads = {name: list(find_reads(objects.resources, name)) for name in objects.resources}
     found = {name: set(find_secret_fields(objects, name)) for name in reads}
-    # Each round follows the values through one more resource. It ends, because a template has no cycles.
+    # Each round follows the values through one more resource. The loop ends because a template has no cycles.
     for _ in range(len(reads) + 1):
         before = sum(map(len, found.values()))
         for name, fields in reads.items():
@@ -218,7 +218,7 @@ def find_sensitive_parameters(objects: StackObjects) -> set[str]:
 def find_secret_fields(objects: StackObjects, name: str) -> Iterator[FieldPath]:
     """Yield the fields of a resource, or of an external object, that are sensitive by its kind."""
     read = object_fields.text(objects.resources, name, "externalRef", "kind")
-    # A kind that depends on a parameter may be any.
+    # A kind that depends on a parameter may be any kind.
     may_be_secret = read == SECRET or interpolation.has_expressions(read)
     if may_be_secret or object_fields.text(objects.resources, name, "manifest", "kind") == SECRET:
         yield from ((field,) for field in SECRET_FIELDS)
@@ -235,7 +235,7 @@ def is_sensitive(read: Read, parameters: set[str], found: Mapping[str, set[Field
 
 
 def overlaps(read: tuple[str, ...], field: FieldPath) -> bool:
-    """Return whether one path leads to the other or into it; indices match every field."""
+    """Return whether one path contains the other; indices match every field."""
     return all(isinstance(step, int) or one == step for one, step in zip(read, field, strict=False))
 
 
@@ -255,7 +255,7 @@ def find_texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, st
 
 def list_reads(text: str) -> list[Read]:
     """Return the paths that the expressions of a text read; UNREADABLE for a malformed one."""
-    # It takes some time to import, and most pages need none of it.
+    # This takes some time to import, and most pages do not need it.
     from hearth.template.cel import cel_environment, expressions
 
     try:

@@ -90,7 +90,7 @@ class BreakpointEntry:
 
     @property
     def local(self) -> str:
-        """Return how the Stack that contains the resource names the breakpoint: `db/PreUpdate`."""
+        """Return the name of the breakpoint in the Stack that contains the resource: `db/PreUpdate`."""
         resource = self.resource.rpartition("/")[2] if self.stack else self.resource
         return f"{resource}/{self.hook}"
 
@@ -104,7 +104,7 @@ SourceKey: TypeAlias = tuple[str, str, str]
 
 @value_class.dataclass(frozen=True, slots=True)
 class StackState(NamedObject):
-    """A Stack, read from its object, or from a StackDefinition's instance, which is a Stack in another form."""
+    """A Stack, read from its object or from an instance of a StackDefinition, which is another form of a Stack."""
 
     raw: Object
     instance_kind: Kind | None = None
@@ -138,12 +138,12 @@ class StackState(NamedObject):
 
     @property
     def title(self) -> str:
-        """Return how messages name it: `stack/shop`, `rg/queue`, `webapp/shop`."""
+        """Return its name in messages: `stack/shop`, `rg/queue`, `webapp/shop`."""
         return f"{'rg' if self.is_group else self.kind.name.lower()}/{self.name}"
 
     @property
     def argument(self) -> str:
-        """Return how commands name it: `shop`, `rg/queue`, `webapp/shop`."""
+        """Return its name in commands: `shop`, `rg/queue`, `webapp/shop`."""
         return self.title if self.is_group or self.is_instance else self.name
 
     @property
@@ -169,7 +169,7 @@ class StackState(NamedObject):
 
     @property
     def options_path(self) -> str:
-        """Return where its spec has the options."""
+        """Return the path of the options in its spec."""
         return f"spec.{instance_fields.OPTIONS}" if self.is_instance else "spec"
 
     def patch_options(self, options: Object) -> Object:
@@ -188,7 +188,7 @@ class StackState(NamedObject):
 
     @property
     def parent_namespace(self) -> str:
-        """Return the namespace of that Stack, as the field manager of its applies names it, or "" if none does."""
+        """Return the namespace of the parent Stack, which its field manager contains; "" if no field manager does."""
         managers = (
             object_fields.text(each, "manager") for each in object_fields.entries(self.raw, "metadata", "managedFields")
         )
@@ -217,7 +217,8 @@ class StackState(NamedObject):
         return observed is not None and observed == object_fields.number(self.raw, "metadata", "generation")
 
     def list_sources(self) -> dict[SourceKey, str]:
-        """Return the version of each object, other than the spec, that the status read the definition from."""
+        """Return the resource version of each object other than the Stack that the reported definition was read from.
+        """
         return {
             (
                 object_fields.text(entry, "kind"),

@@ -11,7 +11,7 @@ GAP: Final = 3
 """Spaces between columns, as in kubectl."""
 ELLIPSIS: Final = "…"
 LAST_WIDTH: Final = 16
-"""Columns that the last one, a message, has at least before others give way."""
+"""Minimum width of the last column, a message, before other columns are dropped."""
 
 
 def align(
@@ -19,13 +19,13 @@ def align(
 ) -> list[list[Cell]]:
     """Return header and rows with padded cells.
 
-    width: of the terminal, if any: the columns with these optional titles go, one after the other, until the others fit,
-    and then the last column is cut.
+    width: of the terminal, if any. The columns with optional titles are dropped one by one until the others fit. Then
+    the last column is cut.
     """
     lines = [[(title, "") for title in header], *rows]
     dropped = {header.index(title) for title in optional} if width is not None else set()
     for title in reversed(optional):
-        # Put back what fits, the most important first.
+        # Restore the columns that fit, the most important first.
         at = header.index(title)
         if width is not None and find_used(lines, dropped - {at}) + LAST_WIDTH <= width:
             dropped.discard(at)

@@ -28,22 +28,22 @@ GRANT: Final = re.compile(
     r"kubectl create (?P=kind)binding [a-z0-9.-]+ --(?P=kind)=[a-z0-9.-]+ --serviceaccount=[a-z0-9-]+:[a-z0-9.-]+"
     r"(?: --namespace=[a-z0-9-]+)?"
 )
-"""The commands in a message that grant rights. A status may be forged: no other character passes."""
+"""Matches the commands in a message that grant rights. A status may be forged, so only harmless characters match."""
 NOT_READY: Final = "ObjectNotReady"
-"""The reason of an object that the Stack only reads, and that is there."""
+"""The reason for an external object that exists but is not ready."""
 LIMIT_RANGE: Final = "per Container is"
 POD_SECURITY: Final = "violates PodSecurity"
 EDITED: Final = frozenset(
     "Invalid Immutable InvalidName InvalidMetadata ExpressionFailed FieldNotFound DuplicateObject InvalidTemplate "
     "SpecUnreadable Restricted".split()
 )
-"""Reasons that an edit of the definition resolves."""
+"""Reasons that the user resolves by editing the definition."""
 MISSING_FIELD: Final = re.compile(r"waits for ([A-Za-z_][A-Za-z0-9_]{0,62})\.")
-"""The object and field that a message names when the field is missing."""
+"""Matches the object and the missing field in a message."""
 SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)]*)?\)")
-"""A ConfigMap or Secret that a value or a template comes from, as messages name it."""
+"""Matches the ConfigMap or Secret that messages name as the source of a value or a template."""
 FREE: Final = "adoptionPolicy: Adopt"
-"""The message about an object that may be adopted offers it; the message about another Stack's object does not."""
+"""Only messages about objects that may be adopted contain this offer; messages about another Stack's object do not."""
 
 
 def advise_problem(  # noqa: PLR0911 -- one answer for each reason
@@ -54,7 +54,7 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     exists: bool = True,
     resources: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the command for a problem in the status, or "" if its message is sufficient.
+    """Return the command that helps with a problem in the status, or "" if its message is sufficient.
 
     outermost_stack: the Stack whose definition contains the resources; None if it is not known; exists: whether there
     is an object; resources: of the template, which an instance does not contain; None for those in the spec.
@@ -90,7 +90,7 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
 
 
 def advise_external(stack: StackState, message: str, resources: Mapping[str, Any] | None) -> str:
-    """Return the command for a field that an object which the Stack only reads lacks; "" for any other, or a generated name."""
+    """Return the command for a missing field of an external object; "" for other objects and generated names."""
     found = MISSING_FIELD.search(message)
     if resources is None:
         resources = object_fields.mapping(stack.spec, "template", "resources")
@@ -115,7 +115,9 @@ def advise_edit(outermost_stack: StackState | None, message: str) -> str:
 
 
 def advise_adoption(stack: StackState, resource: str, outermost_stack: StackState | None) -> str:
-    """Return the command that lets a resource adopt the object that exists; "" if its template is not in this Stack."""
+    """Return the command that lets a resource adopt the existing object; "" if this Stack does not contain the
+    template.
+    """
     root = members.root_of(resource)
     is_not_here = root not in object_fields.mapping(stack.spec, "template", "resources")
     if stack is not outermost_stack or is_not_here or verbs.note_git(stack, "spec"):
@@ -158,7 +160,7 @@ def advise_text(message: str, namespace: str) -> str:
 
 
 def describe_external(problem: Mapping[str, Any], *, is_there: bool) -> str:
-    """Return the command that shows why an object that the Stack only reads is missing or not ready; "" for a list."""
+    """Return the command that shows why an external object is missing or not ready; "" for a list."""
     kind, name, namespace = (object_fields.text(problem, word) for word in ("kind", "name", "namespace"))
     if not name:
         return ""
@@ -178,7 +180,7 @@ def describe_object(stack: StackState, problem: Mapping[str, Any]) -> str:
 
 
 def with_kubeconfig(stack: StackState, command: str) -> str:
-    """Return a command about an object of a Stack so that it reaches the cluster of the object."""
+    """Return a command about an object of a Stack, changed to run against the cluster of the object."""
     secret = object_fields.mapping(stack.spec, "kubeConfig", "secretRef")
     name, key = object_fields.text(secret, "name"), object_fields.text(secret, "key") or "value"
     if not name or not command.startswith("kubectl "):
@@ -189,5 +191,5 @@ def with_kubeconfig(stack: StackState, command: str) -> str:
 
 
 def join(start: str, *words: str) -> str:
-    """Return a command; each word is quoted for a shell, options that are written with their value are not."""
+    """Join a command. Words are quoted for a shell, except options that are written with their value."""
     return " ".join([start, *(word if word.startswith("-") and "=" in word else shlex.quote(word) for word in words)])

@@ -28,7 +28,7 @@ class Cause:
     next_try: str = ""
     """RFC 3339, or "" if none is planned."""
     command: str = ""
-    """The command that helps, or shows more, or "" if none does."""
+    """A command that helps or shows more, or "" if there is none."""
     causes: tuple[Cause, ...] = ()
 
 
@@ -37,7 +37,7 @@ class Evidence:
     """Objects other than the children: created by controllers for them, and Events."""
 
     owned: Mapping[str, Sequence[FoundChild]] = field(default_factory=dict)
-    """By UID of an object, those that it owns directly."""
+    """By UID of an object, the objects that it owns directly."""
     events: Mapping[str, Sequence[Object]] = field(default_factory=dict)
     """By UID of an object, the Events about it, the latest last."""
     logs: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -53,10 +53,10 @@ class Evidence:
     nodes: Mapping[str, FoundChild] = field(default_factory=dict)
     """By name, the nodes of pods that are not ready."""
     external: Mapping[tuple[str, str], FoundChild] = field(default_factory=dict)
-    """By UID of a Stack and name of a resource, the object that it only reads and that is not ready."""
+    """By UID of a Stack and name of a resource, the external object that is not ready."""
 
     def find_owned(self, uid: str, kind: str) -> Iterator[FoundChild]:
-        """Yield the objects of a kind that an object owns, directly or not."""
+        """Yield the objects of a kind that an object owns, directly or indirectly."""
         for child in self.owned.get(uid, ()):
             if child.kind.name == kind:
                 yield child
@@ -114,7 +114,7 @@ def draw(causes: Sequence[Cause], *, now: float, before: str = "") -> Iterator[S
 
 
 def describe_times(cause: Cause, *, now: float) -> str:
-    """Return since when, and when it is tried again."""
+    """Return the start of a cause and the time of the next attempt."""
     words = []
     if ages.parse(cause.since) is not None:
         words.append(f"for {ages.describe(cause.since, now=now)}")

@@ -67,10 +67,10 @@ def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def name_stuck_pod(child: FoundChild) -> str:
-    """Return the pod that the controller of a StatefulSet should replace, and does not; "" for none."""
+    """Return the pod that the controller of a StatefulSet should replace but does not; "" for none."""
     if child.kind.name != "StatefulSet":
         return ""
-    # It takes some time to import, and no help of a command needs it.
+    # This takes some time to import, and `--help` does not need it.
     from hearth.plan.health import workload_rules
 
     replicas = object_fields.number(child.raw, "spec", "replicas")
@@ -126,7 +126,7 @@ def describe_event(event: Object | None) -> str:
 
 
 def event_time(event: Object | None) -> str:
-    """Return when an Event began, "" without one."""
+    """Return the time when an Event began; "" without an Event."""
     return object_fields.text(event, "firstTimestamp") or object_fields.text(event, "eventTime")
 
 
@@ -137,11 +137,11 @@ IMAGE: Final = frozenset(
 )
 STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun", "ContainerStatusUnknown"})
-"""Reasons of containers that ended and have no log: their program was not started, or they no longer exist."""
+"""Reasons of terminated containers without a log: their program never started, or they no longer exist."""
 LISTS: Final = ("initContainerStatuses", "containerStatuses")
 ANY: Final = re.compile("")
 KILLING_PROBE: Final = re.compile(r"(Liveness|Startup) probe (failed|errored)")
-"""Reports of the kubelet about probes that make it restart a container."""
+"""Matches kubelet messages about probes whose failure restarts a container."""
 KILLED: Final = re.compile(r"failed (liveness|startup) probe")
 SIGNALED: Final = frozenset({0, 137, 143})
 """Exit codes of a program that gets SIGTERM, then SIGKILL."""
@@ -153,7 +153,7 @@ STORAGE_CLASS: Final = re.compile(r"no storage class is set|storageclass\.storag
 
 
 def explain_pod(pod: FoundChild, evidence: Evidence) -> Cause | None:
-    """Return why the pod is not ready, None if it is or nothing is known."""
+    """Return why the pod is not ready; None if it is ready or the cause is unknown."""
     return next(find_causes(pod, evidence), None)
 
 
@@ -183,11 +183,11 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_node(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield that the node of the pod does not report, so that nothing else that the pod reports is true."""
+    """Yield that the node of the pod has stopped reporting, so the pod's status is outdated."""
     name = object_fields.text(pod.raw, "spec", "nodeName")
     node, event = evidence.nodes.get(name), evidence.find_latest(pod.uid, "NodeNotReady")
     ready = node.condition("Ready") if node is not None else None
-    # A user without the right to read nodes only has the Event, which stays when the node is back.
+    # A user without the right to read nodes sees only the Event, which remains after the node is back.
     is_lost = ready.status != "True" if ready is not None else event is not None and not is_ready(pod)
     if name and is_lost:
         said = line_of("", ready.message if ready is not None else "").rstrip(".")
@@ -197,7 +197,9 @@ def explain_node(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_scheduling(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield that no node takes the pod, in the words of the scheduler; below it the claims that it waits for."""
+    """Yield that no node accepts the pod, in the words of the scheduler, and below it the claims that the pod waits
+    for.
+    """
     scheduled = pod.condition("PodScheduled")
     if scheduled.status == "False":
         message = f"cannot be scheduled: {line_of(scheduled.reason, scheduled.message)}"
@@ -216,7 +218,7 @@ def explain_claims(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_claim(child: FoundChild, evidence: Evidence) -> Cause | None:
-    """Return why a claim is not bound, in the words of its Events, or None if it is, or waits for its pod."""
+    """Return why a claim is not bound, in the words of its Events; None if it is bound or waits for its pod."""
     phase = object_fields.text(child.raw, "status", "phase")
     event = evidence.find_event(child.uid)
     if child.is_deleting:
@@ -265,9 +267,9 @@ def find_event_of(
 
 
 def explain_kill(pod: FoundChild, name: str, status: Mapping[str, Any], evidence: Evidence) -> Cause | None:
-    """Return why the kubelet restarts a container: a probe or a hook fails, or None if the container ends without that.
+    """Return why the kubelet restarts a container (a failing probe or hook); None if the container ends on its own.
 
-    The exit code means nothing then: it is the program's answer to SIGTERM.
+    After such a restart, the exit code is only the program's reaction to SIGTERM.
     """
     ended = object_fields.mapping(status, "state", "terminated") or object_fields.mapping(
         status, "lastState", "terminated"
@@ -276,7 +278,7 @@ def explain_kill(pod: FoundChild, name: str, status: Mapping[str, Any], evidence
         return None
     is_running = "running" in object_fields.mapping(status, "state")
     hook = find_event_of(pod, name, evidence, "FailedPostStartHook")
-    # While it runs again, another probe may be what fails now.
+    # Once the container runs again, a different probe may be failing.
     probe = find_event_of(pod, name, evidence, "Unhealthy", pattern=ANY if is_running else KILLING_PROBE)
     said = object_fields.text(probe, "message")
     is_killed = object_fields.number(ended, "exitCode") in SIGNALED or find_event_of(
@@ -305,7 +307,7 @@ def strip_end(message: str) -> str:
 
 
 def explain_waiting(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause | None:
-    """Return why a container does not start, or None if it does."""
+    """Return why a container does not start, or None if it starts."""
     waiting = object_fields.mapping(status, "state", "waiting")
     reason, message = object_fields.text(waiting, "reason"), object_fields.text(waiting, "message")
     if reason in STARTING:
@@ -320,7 +322,7 @@ def explain_waiting(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Ca
 
 
 def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause:
-    """Return how a container ends again and again, with its last words."""
+    """Return how a crashing container ends, with the end of its log."""
     ended = object_fields.mapping(status, "lastState", "terminated")
     said = f"{name_container(pod, name)} ends {describe_end(ended)}{describe_restarts(status)}"
     command = logs(pod, name, previous=True) if has_run(ended) else describe_pod(pod)
@@ -347,7 +349,7 @@ def explain_terminated(
 
 
 def has_run(ended: Mapping[str, Any]) -> bool:
-    """Return whether a container that ended had started, so that it may have a log."""
+    """Return whether a terminated container had started, so that it may have a log."""
     return bool(ended) and object_fields.text(ended, "reason") not in NEVER_RAN
 
 
@@ -396,7 +398,7 @@ def explain_start(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_init(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield the init container that still runs, which all later containers wait for."""
+    """Yield the running init container that all later containers wait for."""
     inits = find_init_containers(pod)
     for status in object_fields.entries(pod.raw, "status", LISTS[0]):
         name, running = object_fields.text(status, "name"), object_fields.mapping(status, "state", "running")
@@ -437,7 +439,7 @@ def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def describe_former_ends(pod: FoundChild) -> Iterator[str]:
-    """Yield how containers that run again ended before: a probe fails in the moment after each crash."""
+    """Yield how running containers ended before: after each crash, a probe fails for a moment."""
     for status in object_fields.entries(pod.raw, "status", "containerStatuses"):
         ended = object_fields.mapping(status, "lastState", "terminated")
         if ended and status.get("ready") is not True and "running" in object_fields.mapping(status, "state"):
@@ -464,13 +466,13 @@ def logs(pod: FoundChild, container: str = "", *, previous: bool = False) -> str
 # Why an object whose deletion was requested still exists: finalizers, users, and its own reports.
 
 SHOWN_AT_MOST: Final = 3
-"""Objects that hold up one deletion and are explained: others have the same cause in most cases."""
+"""Explained objects that hold up one deletion. The others have the same cause in most cases."""
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 KEPT: Final = re.compile(
     r"(kubernetes|foregroundDeletion|orphan|[a-z0-9.-]*\.k8s\.io|[a-z0-9.-]*\.kubernetes\.io|kubernetes\.io|hearth\.dev)(/.*)?"
 )
-"""Finalizers that Kubernetes or Hearth removes once their reason ends. Removed by hand, they lose something."""
+"""Finalizers that Kubernetes or Hearth removes in time. Removing them by hand skips their cleanup."""
 RESOURCES_LEFT: Final = re.compile(r"([a-z0-9-]{1,253})\.([a-z0-9.-]{0,253}) has [0-9]+ resource")
 GROUPS_AWAY: Final = re.compile(r"\b([a-z0-9-]+(?:\.[a-z0-9-]+)+)/(v[a-z0-9]{1,60}): ")
 
@@ -506,7 +508,7 @@ def advise_deletion(child: FoundChild, foreign: list[str]) -> str:
 
 
 def find_holders(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield the other objects that hold it."""
+    """Yield the other objects that block the deletion."""
     if child.kind.key == object_reports.NAMESPACE:
         held = [each for each in evidence.remaining if each.namespace == child.name and each.finalizers]
         yield from (explain_deletion(each, evidence) for each in held[:SHOWN_AT_MOST])
@@ -531,7 +533,7 @@ def ask_why(child: FoundChild) -> str:
 
 
 def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
-    """Yield the APIs that do not answer, so that it is not known whether the Namespace still has objects of them."""
+    """Yield the unavailable APIs, because of which the Namespace controller cannot tell whether objects remain."""
     messages = object_reports.find_deletion_messages(namespace.kind.key, namespace.raw)
     failure = messages.get("NamespaceDeletionDiscoveryFailure", "")
     for group, version in dict.fromkeys(GROUPS_AWAY.findall(failure)):
@@ -544,7 +546,7 @@ def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
 
 
 def explain_user(pod: FoundChild) -> Cause:
-    """Return that a pod uses a claim. Of a pod with a controller, another one would follow."""
+    """Return that a pod uses a claim. A deleted pod would be recreated if it has a controller."""
     owner = next(
         (each for each in object_fields.entries(pod.raw, "metadata", "ownerReferences") if each.get("controller")), None
     )
@@ -567,6 +569,6 @@ def claims_of(pod: FoundChild) -> list[str]:
 
 
 def find_remaining(namespace: FoundChild) -> list[tuple[str, str]]:
-    """Return plural and group of the kinds that a Namespace still has objects of."""
+    """Return plural and group of the kinds whose objects remain in a Namespace."""
     messages = object_reports.find_deletion_messages(namespace.kind.key, namespace.raw)
     return list(dict.fromkeys(RESOURCES_LEFT.findall(messages.get(object_reports.REMAINING, ""))))

@@ -49,7 +49,7 @@ def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) 
 
 
 def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return the root causes of a Stack that is not as it should be, or () if it is."""
+    """Return the root causes why a Stack is not in its desired state, or () if it is."""
     stack = objects.stack
     found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
@@ -72,7 +72,9 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
 
 
 def explain_retained(objects: StackObjects) -> Cause | None:
-    """Return which objects of the earlier definition stay until the new one is ready, and what their deletion would cost."""
+    """Return the objects of the earlier definition that remain until the new one is ready, and the consequences of
+    deleting them.
+    """
     stack = objects.stack
     if stack.is_deleting or stack.is_paused or stack.is_suspended:
         return None
@@ -91,7 +93,7 @@ def explain_retained(objects: StackObjects) -> Cause | None:
 
 
 def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
-    """Return the chain of one resource, or () if it is ready, None if there is no such resource. path: into nested Stacks."""
+    """Return the causes of one resource; () if it is ready, None if it does not exist. path: into nested Stacks."""
     name, *rest = path
     if rest:
         child = objects.choose_children().get(name)
@@ -158,7 +160,7 @@ def find_subject(stack: StackState) -> str:
 
 
 def explain_silence(stack: StackState) -> Cause:
-    """Return that no operator has reported on the current generation."""
+    """Return the cause that no operator has reported on the current generation."""
     return Cause(
         subject=find_subject(stack),
         message="no operator has reported on the present generation: is one running, and does it serve this namespace?",
@@ -167,7 +169,7 @@ def explain_silence(stack: StackState) -> Cause:
 
 
 def explain_definition(objects: StackObjects) -> Iterator[Cause]:
-    """Yield that the definition in the spec is rejected, or was rolled back."""
+    """Yield the cause that the definition in the spec is rejected, or was rolled back."""
     stack = objects.stack
     subject, here = find_subject(stack), ("-n", stack.namespace)
     if is_rejected(stack) and not stack.condition("DeletionBlocked").is_true:
@@ -185,7 +187,7 @@ def explain_definition(objects: StackObjects) -> Iterator[Cause]:
 
 
 def explain_switches(stack: StackState) -> Iterator[Cause]:
-    """Yield that a user paused or suspended the Stack."""
+    """Yield the cause that a user paused or suspended the Stack."""
     subject, here = find_subject(stack), ("-n", stack.namespace)
     paused = stack.condition("Paused")
     if stack.is_paused:
@@ -214,7 +216,7 @@ def is_rejected(stack: StackState) -> bool:
 
 
 def explain_conditions(stack: StackState) -> Iterator[Cause]:
-    """Yield conditions that need a person."""
+    """Yield conditions that require action by a user."""
     for type_, traits in condition_types.TABLE.items():
         condition = stack.condition(type_)
         if traits.is_cause and condition.is_true:
@@ -228,7 +230,7 @@ def explain_conditions(stack: StackState) -> Iterator[Cause]:
 
 
 def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cause]:
-    """Yield each resource that is the beginning of a chain, and how many wait for it."""
+    """Yield each resource at the start of a chain of causes, and the number of resources that wait for it."""
     rows = flatten(stack_view.describe_rows(objects))
     waiting = count_waiting(objects, rows)
     named = {object_fields.text(problem, "resource") for problem in objects.stack.problems}
@@ -252,7 +254,7 @@ def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cau
 
 
 def is_held(row: ResourceRow) -> bool:
-    """Return whether the deletion of an object that is not wanted needs more than time."""
+    """Return whether the deletion of an obsolete object needs an action, not only time."""
     return row.state in (RowState.OBSOLETE, RowState.EXCLUDED) and "held " in row.note
 
 
@@ -321,7 +323,7 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
 
 
 def describe_holder(objects: StackObjects, child: FoundChild) -> str:
-    """Return which older object of the resource has a port that the object needs, as a clause; "" for none."""
+    """Return, as a clause, the older object of the resource that occupies a port that the object needs; "" for none."""
     older = [
         each
         for each in objects.children
@@ -329,7 +331,7 @@ def describe_holder(objects: StackObjects, child: FoundChild) -> str:
     ]
     if not older:
         return ""
-    # It takes some time to import, and few explanations need it.
+    # This takes some time to import, and few explanations need it.
     from hearth.plan.resource import exclusive_things
 
     manifest = {"apiVersion": child.kind.api_version, "kind": child.kind.name, "spec": child.raw.get("spec")}
@@ -340,7 +342,7 @@ def describe_holder(objects: StackObjects, child: FoundChild) -> str:
 
 
 def find_problem(stack: StackState, row: ResourceRow) -> Mapping[str, Any] | None:
-    """Return the problem of a resource in the status; of an obsolete object only its own, not its successor's."""
+    """Return the problem of a resource in the status. An obsolete object does not get the problem of its successor."""
     for problem in stack.problems:
         kind, name = object_fields.text(problem, "kind").lower(), object_fields.text(problem, "name")
         is_own = row.state is not RowState.OBSOLETE or row.object.endswith(f"{kind.partition('.')[0]}/{name}")
@@ -350,13 +352,13 @@ def find_problem(stack: StackState, row: ResourceRow) -> Mapping[str, Any] | Non
 
 
 def with_kubeconfig(stack: StackState, cause: Cause) -> Cause:
-    """Return a cause about an object of a Stack, whose commands reach the cluster of the object."""
+    """Return a cause about an object of a Stack, with commands that run against the cluster of the object."""
     below = tuple(with_kubeconfig(stack, each) for each in cause.causes)
     return dataclasses.replace(cause, command=advice.with_kubeconfig(stack, cause.command), causes=below)
 
 
 def explain_breakpoint(stack: StackState, entry: BreakpointEntry) -> Cause:
-    """Return that a resource waits at a breakpoint, with the command that continues it."""
+    """Return the cause that a resource waits at a breakpoint, with the command that continues it."""
     where = f" of the nested Stack {entry.stack}" if entry.stack else ""
     return Cause(
         subject=safe_text.one_line(entry.resource),

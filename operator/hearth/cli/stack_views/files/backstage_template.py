@@ -16,7 +16,7 @@ DESTINATIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "github": {"action": "publish:github:pull-request", "host": "github.com", "title": "pull request"},
     "gitlab": {"action": "publish:gitlab:merge-request", "host": "gitlab.com", "title": "merge request"},
 }
-"""By code host the action of Backstage that proposes the file."""
+"""By code host, the Backstage action that opens a pull request with the file."""
 SKELETON: Final = "skeleton"
 WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -36,7 +36,7 @@ class BackstageTemplate:
 def make_template(spec: Mapping[str, Any], *, owner: str, destination: str, folder: str) -> BackstageTemplate:
     """Make the software template of a StackDefinition without mistakes, whose template is in its spec.
 
-    owner: in the catalog; destination: `github` or `gitlab`; folder: of the manifests in the repository.
+    owner: in the catalog; destination: `github` or `gitlab`; folder: the path of the manifests in the repository.
     """
     names, version = spec["names"], spec["versions"][0]["name"]
     kind, plural, host = str(names["kind"]), str(names["plural"]), DESTINATIONS[destination]
@@ -168,7 +168,7 @@ def simplify(schema: Any) -> Any:
 def write_skeleton(api_version: str, kind: str) -> str:
     """Return the manifest of an instance, with values that Backstage fills in as JSON, which is valid YAML.
 
-    So no text that a person enters in the form can add a field.
+    JSON prevents text in the form from adding a field.
     """
     return (
         f"apiVersion: {api_version}\n"

@@ -21,7 +21,7 @@ CONVERTED: Final = frozenset(
     {"properties", "additionalProperties", "items", "nullable", "exclusiveMinimum", "exclusiveMaximum", "pattern"}
 )
 ONLY_RE2: Final = re.compile(r"\\[pPzAQECa]|\(\?|\[\[:")
-"""Syntax that the patterns of editors do not have."""
+"""Pattern syntax that editors do not support."""
 TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 METADATA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -157,7 +157,7 @@ def write_any(schemas: Iterable[KindSchema]) -> dict[str, Any]:
         "type": "object",
         "required": ["apiVersion", "kind"],
         "properties": {
-            # An editor offers these values, and accepts others.
+            # An editor suggests these values, and accepts others.
             "apiVersion": offer(each.api_version for each in known),
             "kind": offer(each.kind for each in known),
         },
@@ -177,5 +177,5 @@ def match_text(text: str) -> dict[str, str]:
 
 
 def offer(words: Iterable[str]) -> dict[str, Any]:
-    """Return the schema of a text for which an editor offers these words."""
+    """Return the schema of a text for which an editor suggests these words."""
     return {"type": "string", "anyOf": [{"enum": list(dict.fromkeys(words))}, {}]}

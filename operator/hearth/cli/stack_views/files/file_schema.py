@@ -22,9 +22,12 @@ API_VERSION: Final = f"{names.GROUP}/{names.VERSION}"
 STACK_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 TOP: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 COMPILED: Final = ("spec", "template")
-"""Mistakes that the compiler reports in its own words."""
+"""The part of the manifest whose mistakes the compiler reports."""
 WITHHELD: Final = frozenset({"missing", "union_tag_invalid"})
-"""Types of errors that a value elsewhere explains, or the compiler; in a StackDefinition, nothing else does."""
+"""Types of errors that are not reported, because the compiler or a value elsewhere explains them.
+
+A StackDefinition reports them.
+"""
 
 
 def find_mistakes(manifest: Object) -> Iterator[Mistake]:
@@ -88,7 +91,7 @@ def list_fields(model: type[pydantic.BaseModel], way: tuple[int | str, ...]) -> 
 
 
 def find_model(annotation: Any) -> type[pydantic.BaseModel] | None:
-    """Return the model within an annotation, also of an optional value or a list."""
+    """Return the model within a type annotation, which may be optional or a list."""
     import pydantic
 
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):

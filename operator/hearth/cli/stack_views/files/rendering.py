@@ -25,9 +25,9 @@ from hearth.template.blueprint import Blueprint, EvaluationError, Known, Pending
 STEP: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]")
 """A step of a path as a message writes it: a field, or an index of a list."""
 OPEN_MAPS: Final = frozenset({"matchLabels", "data", "binaryData", "stringData", "nodeSelector", "parameters"})
-"""Maps to which no server adds entries. Of any other, only entries are certain."""
+"""Maps to which no server adds entries. In other maps, only the individual entries are certain."""
 STATED_METADATA: Final = frozenset({"name", "namespace"})
-"""Fields of `metadata` that are certain; labels and annotations get more."""
+"""Fields of `metadata` that are certain; labels and annotations get additional entries."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Rendered:
 
     name: str
     manifest: Object | None
-    """None if it is not certain, or is not an object."""
+    """None if it is uncertain, or not an object."""
     why: str = ""
     """Why it is missing."""
 
@@ -63,7 +63,7 @@ def render(stack_file: StackFile, blueprint: Blueprint) -> Iterator[Rendered]:
 
 
 def evaluate(resource: ResourceBlueprint, certain: Mapping[str, Object], read: Values) -> Object | str:
-    """Return the manifest of a resource, or why it is not certain. read: the external objects, as given."""
+    """Return the manifest of a resource, or why it is uncertain. read: the external objects that the files contain."""
     outcome = resource.manifest.evaluate(read)
     if isinstance(outcome, Pending):
         missing = [path for path in outcome.missing if not is_certain(path, certain)]
@@ -109,14 +109,14 @@ def complete(stack_file: StackFile, resource: ResourceBlueprint, manifest: Objec
 
 
 def find_hidden(stack_file: StackFile) -> dict[str, set[shown_objects.FieldPath]]:
-    """Return by resource the fields whose values are sensitive, however short they are."""
+    """Return by resource the fields whose values are sensitive, including short values."""
     template = {} if stack_file.is_group else stack_files.find_template(stack_file)
     objects = StackObjects(stack=StackState(stack_file.manifest), template=template, children=())
     return shown_objects.find_sensitive_fields(objects)
 
 
 def hide(manifest: Object, paths: set[shown_objects.FieldPath] | tuple[()]) -> Object:
-    """Return the manifest with a mark in place of each sensitive value; of a Secret, only its keys are shown."""
+    """Return the manifest with a placeholder for each sensitive value. A Secret shows only its keys."""
     shown = shown_objects.hide_secret(manifest)
     for path in paths:
         is_there = shown_objects.find_value(shown, path) is not shown_objects.NOT_FOUND

@@ -36,7 +36,8 @@ class StackFile:
     beside: Sequence[Any]
     """All documents of all files."""
     former: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """By name the kinds (`Kind.group`) of the resources that the Stack of this name has in the cluster, if that is read."""
+    """The kinds (`Kind.group`) of the resources of the Stack with this name in the cluster, by name; empty if not read.
+    """
 
     @property
     def is_group(self) -> bool:
@@ -55,12 +56,12 @@ class StackFile:
 
     @property
     def title(self) -> str:
-        """Return how messages name it: `stack/shop`."""
+        """Return its name in messages: `stack/shop`."""
         return f"{object_fields.text(self.manifest, 'kind').lower()}/{self.identity.name}"
 
     @property
     def identity(self) -> StackIdentity:
-        """Return the value of `stack` in expressions. Only a cluster knows the UID."""
+        """Return the value of `stack` in expressions. Only a cluster assigns the UID."""
         metadata = object_fields.mapping(self.manifest, "metadata")
         namespace = object_fields.text(metadata, "namespace") or DEFAULT_NAMESPACE
         return StackIdentity(name=object_fields.text(metadata, "name"), namespace=namespace, uid="")
@@ -78,7 +79,7 @@ def find_stacks(documents: Mapping[str, Sequence[Any]], *, kinds: Collection[str
 
 
 def flatten(documents: Sequence[Any]) -> Iterator[Any]:
-    """Yield the documents, the items of a List instead of the list."""
+    """Yield the documents. A List is replaced by its items."""
     for document in documents:
         items = document.get("items") if isinstance(document, dict) else None
         if isinstance(items, list) and object_fields.text(document, "kind").endswith("List"):
@@ -140,7 +141,7 @@ def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Eva
 
     of_template = find_template_mistakes(stack_file, kinds, evaluator)
     if wrong := list(file_schema.find_mistakes(stack_file.manifest)):
-        # The other rules read fields of the types that the schema states.
+        # The other rules rely on the types that the schema declares.
         return [*wrong, *of_template]
     spec = object_fields.mapping(stack_file.manifest, "spec")
     return [
@@ -151,7 +152,7 @@ def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Eva
 
 
 def find_secret_warnings(stack_file: StackFile) -> Iterator[str]:
-    """Yield the Secrets with literal values, also of a group, whose template is a single resource."""
+    """Yield the Secrets with literal values. A group's template is treated as a single resource."""
     spec = object_fields.mapping(stack_file.manifest, "spec")
     if stack_file.is_group:
         spec = resource_group.make_spec(spec) or {}
@@ -179,7 +180,7 @@ def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evalu
 
 
 def find_external(stack_file: StackFile, external: ExternalBlueprint) -> Object | list[Object] | None:
-    """Return an external object, or a list of objects, among the documents next to the Stack; None without any."""
+    """Return an external object, or a list of objects, from the documents next to the Stack; None if there is none."""
     namespace = stack_file.identity.namespace
     wanted = "" if external.is_in_all_namespaces else external.namespace or namespace
     found: list[tuple[str, str, Object]] = []
@@ -281,7 +282,7 @@ def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
 
 
 def describe_mistake(mistake: Object) -> str:
-    """Return the location and the message of a mistake. mistake: with kind, stack, path and message."""
+    """Return the location and the message of a mistake. mistake: has kind, stack, path and message."""
     return f"{mistake['kind'].lower()}/{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 
 
@@ -297,9 +298,9 @@ SINGLE, SEVERAL = "templateRef", "templateRefs"
 
 
 def find_template(stack_file: StackFile) -> Any:
-    """Return the template of a Stack, united if it is in several of the objects next to it.
+    """Return the template of a Stack, merged if several objects next to it contain parts of it.
 
-    Raises InvalidDefinition with everything that is missing or wrong.
+    Raises InvalidDefinition with all missing and invalid parts.
     """
     spec = object_fields.mapping(stack_file.manifest, "spec")
     if "template" in spec:

@@ -23,7 +23,7 @@ SAMPLES: Final[Mapping[str, Any]] = {
 def find_nested(manifest: Object, path: str = "spec.template") -> Iterator[tuple[str, Object, bool]]:
     """Yield each Stack that a template nests: the path to it, its manifest, and whether all its parameters are known.
 
-    A parameter that an expression gives has a sample of its type, so that the template can be compiled.
+    A parameter that is set by an expression gets a sample value of its type, so that the template can be compiled.
     """
     for name, resource in object_fields.mapping(manifest, "spec", "template", "resources").items():
         nested = object_fields.mapping(resource, "manifest")
@@ -121,7 +121,7 @@ def step_into(node: yaml.MappingNode, rest: str) -> tuple[yaml.Node, yaml.Node, 
 
 
 def step_along(node: yaml.SequenceNode, rest: str) -> tuple[yaml.Node, yaml.Node, str] | None:
-    """Return the item that a path names first, twice, and the rest of the path."""
+    """Return the first list item of a path, as both key and value, and the rest of the path."""
     index, bracket, after = rest.removeprefix("[").partition("]")
     if not bracket or not (index.isascii() and index.isdigit()) or int(index[:9]) >= len(node.value):
         return None
@@ -140,7 +140,7 @@ RULES: Final = {
     "invalid-manifest": "A manifest has an invalid field or expression.",
     "invalid-definition": "The definition of the Stack is not valid.",
 }
-"""Subject of each rule; the place of a mistake decides its rule."""
+"""Description of each rule. The path of a mistake determines its rule."""
 PLACES: Final = (
     (re.compile(r"spec\.(template\.)?parameters\b"), "invalid-parameter"),
     (re.compile(r".*\.dependsOn(\[\d+\])?$"), "invalid-dependency"),
@@ -151,11 +151,11 @@ PLACES: Final = (
         "invalid-condition",
     ),
 )
-"""By pattern of a path; the first that matches counts."""
+"""Rules by pattern of a path; the first match counts."""
 
 
 def report_sarif(mistakes: Sequence[Object]) -> Object:
-    """Return the log of one run. mistakes: with file, line, kind, stack, path and message."""
+    """Return the log of one run. mistakes: each has file, line, kind, stack, path and message."""
     rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
     driver = {"name": "kubectl-stack-lint", "version": hearth.__version__, "rules": rules}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [*map(describe_result, mistakes)]}

@@ -24,14 +24,14 @@ from hearth.model import members
 
 NAMESPACE: Final = "http://www.w3.org/2000/svg"
 TITLE_LENGTH, LINE_LENGTH = 30, 34
-"""Characters that fit into a node. The whole text is in its title."""
+"""Characters that fit into a node. Its title has the whole text."""
 SIGN_X, TEXT_X = 22.0, 40.0
 TITLE_Y, DETAIL_Y, STATE_Y, SIGN_Y = 23.0, 40.0, 57.0, 38.0
 ELLIPSIS: Final = "…"
 SHORT_KIND: Final = 8
-"""Characters of a kind that is cut."""
+"""Characters that remain of a shortened kind."""
 NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot contain, in any form; ElementTree writes them."""
+"""Characters that XML cannot contain even when escaped. ElementTree does not remove them."""
 REPLACEMENT: Final = "\ufffd"
 COLORS: Final = {
     RowState.READY: "#2e7d32",
@@ -89,7 +89,7 @@ def draw_arrowhead(root: Element) -> None:
 
 
 def draw_curve(curve: Curve) -> str:
-    """Return the data of an edge's path: bows between columns, straight lines within lanes."""
+    """Return the path data of an edge: curves between columns, straight lines within lanes."""
     (x, y), *rest = curve.points
     parts = [f"M{x:.1f} {y:.1f}"]
     for index, (to_x, to_y) in enumerate(rest):
@@ -192,7 +192,7 @@ def draw_shape(state: RowState, x: float, y: float, width: float, height: float)
             above = (inner, y), (outer, y), (right, upper), (right, lower)
             return draw_polygon(*above, (outer, bottom), (inner, bottom), (x, lower), (x, upper))
         case RowState.EXTERNAL:
-            # As an arrow that leads into the Stack.
+            # An arrow that leads into the Stack.
             return draw_polygon((x, y), (outer, y), (right, middle), (outer, bottom), (x, bottom), (inner, middle))
         case RowState.OBSOLETE:
             return draw_polygon((inner, y), (right, y), (outer, bottom), (x, bottom))
@@ -217,7 +217,7 @@ def draw_rounded(x: float, y: float, width: float, height: float, radius: float)
 
 
 def list_edges(objects: StackObjects, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
-    """Yield for each requirement the positions of the required and of the requiring row."""
+    """Yield for each requirement the positions of the required row and the requiring row."""
     positions = {row.resource: index for index, row in enumerate(rows) if row.state is not RowState.OBSOLETE}
     required = objects.find_requirements()
     for name, index in positions.items():

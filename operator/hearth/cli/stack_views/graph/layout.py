@@ -21,9 +21,9 @@ GAP_WITHIN: Final = 34.0
 GAP_BETWEEN: Final = 64.0
 """Between two columns."""
 GAP_BELOW: Final = 18.0
-"""Between two places of a column, at least."""
+"""Minimum distance between two places of a column."""
 LANE_HEIGHT: Final = 12.0
-"""The room of an edge that passes a column."""
+"""Space for an edge that passes a column."""
 MARGIN: Final = 12.0
 ROUNDS: Final = 4
 """Sweeps over the columns in both directions. Further ones change little."""
@@ -42,12 +42,12 @@ class Box:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """The way of an edge."""
+    """The path of an edge."""
 
     before: str
     after: str
     points: tuple[tuple[float, float], ...]
-    """Start, the two ends of each lane, end: between columns a bow, within a column a straight line."""
+    """Start, the two ends of each lane, end. The path is curved between columns and straight within a column."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ def make_curves(graph: StackGraph, routes: Sequence[Sequence[str]], positions: P
 LANE: Final = "lane:"
 """Prefix of lane ids; ids of nodes have no colon."""
 Neighbors: TypeAlias = Mapping[str, Sequence[str]]
-"""By id of a place, those that it is connected to in the next column of one side."""
+"""By id of a place, its connected places in the adjacent column on one side."""
 
 
 def add_lanes(
@@ -131,7 +131,7 @@ def add_lanes(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Return the columns with lanes for all edges that pass a column, and the route of each edge.
 
-    A route leads from the required node over lanes to the one that requires it.
+    A route leads from the required node through lanes to the requiring node.
     """
     number = {place: index for index, column in enumerate(columns) for place in column}
     extended = [list(column) for column in columns]
@@ -200,7 +200,7 @@ def place_vertically(
 
 
 def find_mean(place: str, neighbors: Neighbors, centers: Mapping[str, float]) -> float:
-    """Return the mean center of the neighbors; its own without neighbors."""
+    """Return the mean center of the neighbors, or the place's own center without neighbors."""
     found = [centers[each] for each in neighbors.get(place, ())]
     return sum(found) / len(found) if found else centers[place]
 
@@ -208,10 +208,10 @@ def find_mean(place: str, neighbors: Neighbors, centers: Mapping[str, float]) ->
 def stack(
     column: Sequence[str], wanted: Mapping[str, float], heights: Mapping[str, float], *, gap: float
 ) -> dict[str, float]:
-    """Return the centers closest to those wanted (least squares) that keep the order and the gaps.
+    """Return the centers closest to the wanted ones (least squares) that keep the order and the gaps.
 
-    Without the heights and gaps above it, each place must not be above its predecessor: an isotonic regression, by
-    pooling of adjacent violators.
+    After subtracting the heights and gaps above, no place may be above its predecessor. This is an isotonic regression,
+    solved by pooling adjacent violators.
     """
     offsets, offset = [], 0.0
     pools: list[list[float]] = []  # sum of the wanted positions, and their number

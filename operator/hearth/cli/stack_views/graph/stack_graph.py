@@ -17,7 +17,7 @@ from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRule
 
 Edge: TypeAlias = tuple[str, str]
-"""The ids of a required node and of one that requires it."""
+"""The ids of a required node and of a node that requires it."""
 ID_BYTES: Final = 10
 REPLACED_AT_MOST: Final = 2
 """Obsolete objects shown next to the current object of a resource; a picture of more would be wider than a page."""
@@ -28,7 +28,7 @@ class Node:
     """One box of the picture: a resource, or several that are folded. All texts are safe to show."""
 
     id: str
-    """Of letters, digits and dashes."""
+    """Consists of letters, digits and dashes."""
     title: str
     detail: str = ""
     state: RowState
@@ -40,9 +40,9 @@ class Node:
     replaced: tuple[Node, ...] = ()
     """Its obsolete objects, shown next to the current one."""
     count: int = 1
-    """How many are folded."""
+    """Number of folded resources."""
     layers: tuple[int, int] | None = None
-    """The first and last layer of folded ones, from 0."""
+    """The first and last layer of the folded resources, from 0."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class StackGraph:
 def describe(
     objects: StackObjects, rows: Sequence[ResourceRow] | None = None, *, expanded: Collection[int] = ()
 ) -> StackGraph:
-    """Return the graph of a Stack, without the edges that others imply.
+    """Return the graph of a Stack, without edges that other edges imply.
 
     rows: its rows if they are known; expanded: layers that are not folded.
     """
@@ -115,7 +115,7 @@ def make_id(row: ResourceRow) -> str:
 
 
 def find_breakpoints(objects: StackObjects) -> Sequence[EnvironmentRule]:
-    """Return the breakpoints that the spec states."""
+    """Return the breakpoints in the spec."""
     stated = [
         {"resource": object_fields.text(entry, "resource"), "at": object_fields.texts(entry, "at")}
         for entry in object_fields.entries(objects.stack.spec, "environment", "breakpoints")
@@ -124,7 +124,7 @@ def find_breakpoints(objects: StackObjects) -> Sequence[EnvironmentRule]:
 
 
 def list_edges(nodes: Mapping[str, Node], required: Mapping[str, Sequence[str]]) -> list[Edge]:
-    """Return the edges, in the order of their ends. Those against the order of creation, on cycles, are omitted.
+    """Return the edges, in the order of their ends. Edges of cycles that contradict the order of creation are omitted.
 
     nodes: by resource.
     """
@@ -138,7 +138,7 @@ def list_edges(nodes: Mapping[str, Node], required: Mapping[str, Sequence[str]])
 
 
 def assign_layers(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[list[Node]]:
-    """Return the nodes in layers: each in the one after the last that it requires."""
+    """Return the nodes in layers. Each node is in the layer after the last node that it requires."""
     layer = dict.fromkeys((node.id for node in nodes), 0)
     for before, after in edges:
         layer[after] = max(layer[after], layer[before] + 1)
@@ -149,7 +149,7 @@ def assign_layers(nodes: Sequence[Node], edges: Sequence[Edge]) -> list[list[Nod
 
 
 def reduce_edges(columns: Sequence[Sequence[Node]], edges: Collection[Edge]) -> tuple[Edge, ...]:
-    """Return the edges without those that a longer path implies."""
+    """Return the edges that no longer path implies."""
     required: dict[str, list[str]] = {}
     for before, after in edges:
         required.setdefault(after, []).append(before)
@@ -240,7 +240,7 @@ def make_fold(state: RowState, nodes: Sequence[Node], span: tuple[int, int]) -> 
 
 
 def measure_need(node: Node) -> int:
-    """Return how much a node needs the attention of a person, or 0 if it does not."""
+    """Return how urgently a node needs attention; 0 if it needs none."""
     if node.state in SETTLED or node.state in (RowState.WAITING, RowState.OBSOLETE):
         return 1 if node.replaced else 0
     return 1 + stack_view.SEVERITY.index(node.state)

@@ -68,7 +68,7 @@ def describe_object(about: Mapping[str, object]) -> str:
 
 
 def find_time(event: Object) -> float | None:
-    """Return when an Event happened last; newer Events have a series, older ones a timestamp."""
+    """Return the time when an Event last occurred; newer Events have a series, older ones a timestamp."""
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         time = ages.parse(object_fields.find(event, *path))
         if time is not None:
@@ -77,12 +77,12 @@ def find_time(event: Object) -> float | None:
 
 
 def find_count(event: Object) -> int:
-    """Return how often an Event happened."""
+    """Return how often an Event occurred."""
     return object_fields.number(event, "series", "count") or object_fields.number(event, "count") or 1
 
 
 def describe_revisions(revisions: Mapping[int, Object], stack: str) -> Iterator[TimelineEntry]:
-    """Yield that each revision was stored, with author and commit."""
+    """Yield an entry for each stored revision, with author and commit."""
     for number, revision in revisions.items():
         time = ages.parse(object_fields.text(revision, "metadata", "creationTimestamp"))
         annotations = object_fields.mapping(revision, "metadata", "annotations")
@@ -95,7 +95,7 @@ def describe_revisions(revisions: Mapping[int, Object], stack: str) -> Iterator[
 
 
 def describe_deletions(objects: StackObjects) -> Iterator[TimelineEntry]:
-    """Yield when the deletion of each child was requested."""
+    """Yield an entry for the deletion request of each child."""
     for child in objects.children:
         time = ages.parse(object_fields.find(child.raw, "metadata", "deletionTimestamp"))
         if time is not None:
@@ -105,7 +105,7 @@ def describe_deletions(objects: StackObjects) -> Iterator[TimelineEntry]:
 
 
 def sort(entries: Iterable[TimelineEntry], *, since: float | None, only_warnings: bool) -> list[TimelineEntry]:
-    """Return the entries from then on, the latest last. since: seconds since the epoch."""
+    """Return the entries since a time, the latest last. since: seconds since the epoch."""
     kept = [
         entry
         for entry in entries
@@ -126,7 +126,7 @@ def make_row(entry: TimelineEntry, *, now: float) -> list[Cell]:
 
 
 def describe_age(entry: TimelineEntry, *, now: float) -> str:
-    """Return the age of an entry, and how often it happened: `5m (x3)`."""
+    """Return the age of an entry, and how often it occurred: `5m (x3)`."""
     age = ages.format_age(now - entry.time)
     return f"{age} (x{entry.count})" if entry.count > 1 else age
 

@@ -20,9 +20,9 @@ from hearth.template.text import kubectl_yaml
 
 HEADER: Final = ("REVISION", "STATUS", "AUTHOR", "COMMIT", "AGE", "NAME")
 DEFINITION: Final = "DEFINITION"
-"""The additional heading for the StackDefinition's revision that a revision of an instance has."""
+"""The additional column heading for instances: the revision of the StackDefinition."""
 PREVIOUS: Final = "PREVIOUS"
-"""The heading of the revision that was active before, shown where that is not the one before by number."""
+"""The column heading for the previously active revision, shown if that is not the one with the preceding number."""
 COMMIT_LENGTH: Final = 12
 """Characters of a commit in the table, as git abbreviates them in large repositories."""
 HASH_LENGTH: Final = 8
@@ -42,7 +42,7 @@ def make_row(number: int, revision: Object, state: tuple[str, str], *, now: floa
 
 
 def find_definition_revision(revision: Object) -> str:
-    """Return the revision of the StackDefinition that a revision of an instance has; "" for one of a Stack."""
+    """Return the StackDefinition revision that an instance's revision uses; "" for a revision of a Stack."""
     return safe_text.one_line(
         object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_DEFINITION_REVISION)
     )
@@ -51,7 +51,8 @@ def find_definition_revision(revision: Object) -> str:
 def find_previous(number: int, revisions: Mapping[int, Object]) -> int | None:
     """Return the revision that was active when this one was accepted; None for the first, and if that is not stored.
 
-    Revisions of earlier versions do not record it: of these the one before by number is returned.
+    Revisions from earlier versions of Hearth do not record it. For them, the revision with the preceding number is
+    returned.
     """
     annotations = object_fields.mapping(revisions[number], "metadata", "annotations")
     recorded = object_fields.text(annotations, names.ANNOTATION_PREVIOUS_REVISION)
@@ -74,7 +75,7 @@ def describe_state(number: int, stack: StackState) -> tuple[str, str]:
     completed.update(earlier if isinstance(earlier, list) else ())
     has_failed = number == object_fields.number(status, "lastFailedRevision")
     if number in completed:
-        # It failed, and completed after that.
+        # It failed first, and completed later.
         is_past = number == stack.target_revision and stack.is_ready
         words.append("completed, failed before" if has_failed and not is_past else "completed")
     elif has_failed:
@@ -101,7 +102,7 @@ def to_output(number: int, revision: Object, state: tuple[str, str], *, previous
 def show_definition(definition: Mapping[str, Any]) -> Object:
     """Return template and parameters of a stored definition without sensitive values.
 
-    In place of each is where it comes from and a part of its keyed hash, so that changes are visible.
+    Each value is replaced by its source and a part of its keyed hash, so that changes are visible.
     """
     template, hidden = hide_defaults(object_fields.mapping(definition, "template"))
     parameters = dict(object_fields.mapping(definition, "parameters"))

@@ -42,7 +42,7 @@ def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cel
 
 
 def find_words(stack: StackState) -> Iterator[str]:
-    """Yield facts, in words, that a person should know in addition to the phase."""
+    """Yield facts, as words, to show in addition to the phase."""
     words = object_fields.text(stack.status, "state").split(", ")
     if stack.is_deleting:
         yield "deleting"
@@ -97,7 +97,7 @@ def redact(stack: StackState, text: str) -> str:
 
 
 def clean_metadata(found: NamedObject) -> Object:
-    """Return the metadata of an object without managed fields, and the copy that kubectl keeps of the whole object."""
+    """Return the metadata of an object without managed fields and kubectl's copy of the whole object."""
     metadata = dict(object_fields.mapping(found.raw, "metadata"))
     metadata.pop("managedFields", None)
     annotations = {key: value for key, value in found.annotations.items() if key != LAST_APPLIED}

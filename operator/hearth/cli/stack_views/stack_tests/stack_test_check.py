@@ -23,7 +23,7 @@ READY: Final = ExpectationModel(ready=True)
 NAMING: Final = ("objects", "exist", "absent", "order", "deleted", "same", "replaced")
 """Expectations that name resources."""
 DECIDING: Final = ("phase", "ready", "reason", "message", "rejected")
-"""Expectations that say whether the Stack becomes ready."""
+"""Expectations that determine whether the Stack must become ready."""
 
 
 def find_differences(
@@ -51,7 +51,9 @@ def find_differences(
 
 
 def find_unknown(step: StepModel, known: Collection[str]) -> Iterator[str]:
-    """Yield names of resources that neither the template nor an object has. known: without members of collections."""
+    """Yield names of resources without an entry in the template and without an object. known: excludes members of
+    collections.
+    """
     expected = step.expect or READY
     named = {
         "play": [*(step.play or ())],
@@ -75,7 +77,7 @@ def make_writer(result: TrialResult) -> Callable[[Any], str]:
 
 
 def find_wrong_rejection(expected: ExpectationModel, result: TrialResult) -> Iterator[str]:
-    """Yield what is wrong about the rejection of the definition."""
+    """Yield differences from the expected rejection of the definition."""
     mistakes = [str(each) for each in result.mistakes]
     reasons = mistakes or ([result.rejection] if result.rejection else [])
     if expected.rejected is None:
@@ -136,7 +138,7 @@ def compare(
     where: str = "",
     known: Mapping[str, Any] | None = None,
 ) -> Iterator[str]:
-    """Yield the differences between an expected value and a found one. known: values next to it, for a hint."""
+    """Yield the differences between an expected and an actual value. known: neighboring names, for a hint."""
     place = ": ".join(filter(None, (where, path)))
     if expected is None:
         if found is not ABSENT and found is not None:
@@ -177,7 +179,7 @@ def write_order(names: Sequence[str]) -> str:
 
 
 def find_wrong_identity(expected: ExpectationModel, result: TrialResult, before: Mapping[str, Object]) -> Iterator[str]:
-    """Yield objects that were replaced, or not, against the expectation."""
+    """Yield objects that were unexpectedly replaced or kept."""
     for names, is_same in ((expected.same, True), (expected.replaced, False)):
         for name in names or ():
             old, new = (object_fields.text(each.get(name), "metadata", "uid") for each in (before, result.objects))

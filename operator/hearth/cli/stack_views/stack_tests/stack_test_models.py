@@ -150,7 +150,7 @@ class TestFile:
 
 
 class InvalidTest(ValueError):
-    """A document that is no test; the text lists every mistake."""
+    """A document that is not a test; the text lists every mistake."""
 
 
 def parse(source: str, document: Any) -> TestFile:
@@ -169,6 +169,6 @@ def parse(source: str, document: Any) -> TestFile:
 
 
 def describe(error: Any) -> str:
-    """Return where a mistake is, and what. error: as pydantic reports it."""
+    """Return the location and the message of a mistake. error: as pydantic reports it."""
     message = file_schema.explain(error["type"], error["msg"], error["input"], error["loc"], StackTest)
     return f"{file_schema.write_path(error['loc'])}: {message}"

@@ -42,7 +42,7 @@ def list_lines(results: Iterable[CaseResult]) -> Iterator[Line]:
 
 
 def summarize(results: Sequence[CaseResult]) -> str:
-    """Return how many tests passed and failed."""
+    """Return the numbers of passed and failed tests as a sentence."""
     failed = sum(not each.is_passed for each in results)
     count = f"{len(results)} test{'s'[: len(results) != 1]}"
     return f"{count}: {len(results) - failed} passed, {failed} failed"

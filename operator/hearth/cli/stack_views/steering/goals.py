@@ -21,7 +21,7 @@ class GoalType(enum.StrEnum):
     """The possible goals."""
 
     READY = "ready"
-    """The definition in the spec is ready. A Stack that rolled back from it does not count."""
+    """The definition in the spec is ready. A Stack that rolled back from this definition does not count."""
     SETTLED = "settled"
     """The target revision is ready. The goal of most commands."""
     SUSPENDED = "suspended"

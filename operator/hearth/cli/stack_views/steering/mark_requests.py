@@ -17,7 +17,7 @@ REJECTED: Final = frozenset(
     "StackNotFound ResourceNotFound TargetNotFound ObjectNotFound TooManyMarks ObjectTooNew NotNested OtherNamespace "
     "Denied".split()
 )
-"""Reasons of `Ready` under which the mark has no effect until a person acts."""
+"""Reasons of `Ready` for a mark that has no effect until a user acts."""
 RESOURCE: Final = r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?"
 PATH: Final = re.compile(rf"{RESOURCE}(/{RESOURCE}){{0,7}}")
 MEMBER: Final = re.compile(rf"(0|[1-9][0-9]{{0,4}})(/{RESOURCE}){{0,7}}")
@@ -35,12 +35,12 @@ class MarkState:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the mark needs an action to change, or its object is being replaced."""
+        """Whether the mark will not change without an action, or its object is being replaced."""
         return self.is_rejected or self.is_resolved or self.is_ready
 
 
 def find_refusal(stack: StackState, resource: str) -> str:
-    """Return why no object of that resource can be marked, or "" if it may be."""
+    """Return why no object of that resource can be marked, or "" if it can."""
     if stack.is_group and not MEMBER.fullmatch(resource):
         return f"{resource!r} is no member of {stack.title}; specify the index of a member, like 3"
     if not stack.is_group and not PATH.fullmatch(resource):
@@ -87,7 +87,7 @@ def is_waiting(mark: Object, stack: StackState, resource: str) -> bool:
 
 
 def describe(mark: Object) -> str:
-    """Return the statement of a mark: `web is unhealthy: answers 500`."""
+    """Return a mark as text: `web is unhealthy: answers 500`."""
     spec = mark["spec"]
     if spec["markUnhealthy"]:
         return f"{spec['resource']} is unhealthy: {spec['reason']}"

@@ -38,7 +38,7 @@ class DefinitionState(NamedObject):
 
     @property
     def rollout(self) -> Mapping[str, Any]:
-        """Return how far its newest revision is; empty before the operator has reported on it."""
+        """Return the rollout status of its newest revision; empty before the operator has reported on it."""
         return object_fields.mapping(self.raw, "status", "rollout")
 
     @property
@@ -80,7 +80,7 @@ class DefinitionState(NamedObject):
 
     @property
     def is_stalled(self) -> bool:
-        """Return whether the operator waits for a person."""
+        """Return whether the operator waits for an action of the user."""
         return self.condition("Stalled").is_true
 
     @property
@@ -90,7 +90,7 @@ class DefinitionState(NamedObject):
 
 
 def assess(definition: DefinitionState | None) -> GoalState:
-    """Return how far a rollout is: reached, or failed once it needs a person."""
+    """Return the progress of a rollout: reached, or failed if it needs an action of the user."""
     if definition is None:
         return GoalState(verdict=GoalVerdict.FAILED, message="it was deleted")
     if not definition.is_observed:
@@ -103,7 +103,7 @@ def assess(definition: DefinitionState | None) -> GoalState:
 
 
 def advise(definition: DefinitionState) -> Iterator[str]:
-    """Yield the commands that help after a rollout failed; none where the definition itself was refused."""
+    """Yield the commands that help after a failed rollout; none if the definition itself was refused."""
     if definition.ready.reason not in FAILURES:
         return
     first = next(iter(object_fields.entries(definition.rollout, "instances")), None)
@@ -128,7 +128,7 @@ def describe_revision(definition: DefinitionState, number: int) -> tuple[str, st
 
 
 def set_paused(definition: DefinitionState, *, paused: bool) -> VerbResult:
-    """Stop moving instances, or continue."""
+    """Pause or resume the rollout."""
     if definition.is_paused == paused:
         return AlreadySo(said="already paused" if paused else "not paused")
     notes = () if not paused or definition.phase in UNDER_WAY else ("no rollout is under way; the next one waits",)
@@ -186,7 +186,7 @@ def force(definition: DefinitionState) -> VerbResult:
 def annotate(
     annotation: str, value: str | None, *, notes: tuple[str, ...] = (), removed: tuple[str, ...] = ()
 ) -> Write:
-    """Return the write of a request. value: None to take it back; removed: further annotations that are."""
+    """Return the write of a request. value: None to withdraw the request; removed: further annotations to remove."""
     said = f"annotated: {annotation}={value}" if value is not None else f"annotation removed: {annotation}"
     patch: Object = {"metadata": {"annotations": {annotation: value, **dict.fromkeys(removed)}}}
     return Write(patches=(patch,), said=said, notes=notes)

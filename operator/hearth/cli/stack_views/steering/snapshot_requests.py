@@ -16,7 +16,7 @@ NEEDS_HELP: Final = frozenset(
     "StackNotFound StackDeleting OtherCluster TooManyVolumes TooManySnapshots NamespaceNotAllowed "
     "ServiceAccountRequired".split()
 )
-"""Reasons of `Ready` under which a snapshot in progress does not complete unless a person helps."""
+"""Reasons of `Ready` for a snapshot in progress that cannot complete unless a user helps."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SnapshotState:
     """A StackSnapshot, read from its object."""
 
     raw: Object | None
-    """None once it was deleted."""
+    """None after its deletion."""
 
     @property
     def phase(self) -> str:
@@ -38,7 +38,7 @@ class SnapshotState:
 
     @property
     def needs_help(self) -> bool:
-        """Return whether it does not complete unless a person helps. The operator may still retry."""
+        """Return whether it cannot complete unless a user helps. The operator may still retry."""
         return self.raw is None or self.phase == "Failed" or self.reason in NEEDS_HELP
 
     @property
@@ -60,7 +60,7 @@ class SnapshotState:
 
 
 def find_refusal(stack: StackState) -> str:
-    """Return why no snapshot of the Stack is taken, or "" if it is."""
+    """Return why no snapshot of the Stack can be taken, or "" if it can."""
     if stack.is_deleting:
         return f"{stack.title} is being deleted, so no snapshot can be taken"
     if object_fields.mapping(stack.spec, "kubeConfig"):
@@ -71,7 +71,7 @@ def find_refusal(stack: StackState) -> str:
 
 
 def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
-    """Return the StackSnapshot to create. name: "" for one that the API server makes."""
+    """Return the StackSnapshot to create. name: "" lets the API server generate one."""
     prefix = f"{stack.name[:PREFIX_LENGTH].rstrip('-.')}-"
     spec: Object = names.write_owner(stack.owner_key) | ({"deletionPolicy": "Retain"} if is_retained else {})
     return {
@@ -90,7 +90,7 @@ def describe(snapshot: Object) -> str:
 
 
 def note_waiting(stack: StackState) -> tuple[str, ...]:
-    """Return that the snapshot waits for the Stack, unless the Stack is complete."""
+    """Return a note that the snapshot waits for the Stack, unless the Stack is complete."""
     if stack.is_observed and stack.phase.endswith("Complete"):
         return ()
     return (f"the Stack is {stack.phase or 'new'}: the snapshot is taken once a revision is complete",)
@@ -128,7 +128,7 @@ def make_patch(stack: StackState, **request: Any) -> Object:
 
 
 def explain_unusable(stack: StackState, snapshot: Object) -> str:
-    """Return why the Stack cannot be restored from the snapshot now, or "" if it may be."""
+    """Return why the Stack cannot be restored from the snapshot now, or "" if it can."""
     state, name = SnapshotState(snapshot), object_fields.text(snapshot, "metadata", "name")
     if stack.is_deleting:
         return f"{stack.title} is being deleted; a deletion cannot be rolled back"

@@ -38,7 +38,7 @@ class Write:
     notes: tuple[str, ...] = ()
     """Further information for the user."""
     handled: tuple[str, str] | None = None
-    """The request and its token, which `status.handled` shows once the operator has taken it."""
+    """The request and its token, which `status.handled` shows once the operator has handled it."""
     goal: Goal = SETTLED
     """The state that `--wait` waits for."""
     stack: str = ""
@@ -55,7 +55,7 @@ class AlreadySo:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The verb does not apply: the reason, and a verb that does."""
+    """Error for a verb that does not apply. It has the reason, and a verb that applies."""
 
     said: str
 
@@ -108,7 +108,7 @@ def cleanup(stack: StackState, *, token: str) -> VerbResult:
 
 
 def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) -> VerbResult:
-    """Make an earlier revision the target. to_revision: 0 for the last completed one other than that in the spec."""
+    """Make an earlier revision the target. to_revision: 0 for the last completed one that differs from the spec."""
     if stack.is_deleting:
         return Refusal(said=f"{stack.title} is being deleted; a deletion cannot be rolled back")
     stated = object_fields.number(stack.spec, "rollback", "toRevision")
@@ -120,7 +120,7 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
     if stated == to_revision and is_active:
         return AlreadySo(said=f"already rolled back to revision {stack.target_revision}")
     if not to_revision and stated == 0:
-        # A repeated 0 keeps its first meaning, so the number is stated.
+        # A repeated 0 would keep its first meaning, so write the number.
         wanted = find_other_completed(stack)
     if not wanted and not find_other_completed(stack):
         return Refusal(said=f"{stack.title} has no other completed revision to roll back to{list_stored(stored)}")
@@ -131,7 +131,7 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
 
 
 def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Write:
-    """Write the request; a number that is already there is removed first, because only a new one counts."""
+    """Write the request. An existing number is removed first, because only a new number counts."""
     # The API server rejects both together.
     patch = stack.patch_options({"rollback": {"toRevision": wanted, "toSnapshot": None}})
     removal = stack.patch_options({"rollback": {"toRevision": None}})
@@ -166,7 +166,8 @@ def continue_(stack: StackState, *, where: str, token: str) -> VerbResult:
     if found is None and (is_listed or not where) and not is_for_members(where, waiting):
         return Refusal(said=explain_no_wait(stack, where, waiting))
     if found is None:
-        # It names all members of a collection, or a breakpoint that the status does not list: it lists only the first.
+        # The argument names all members of a collection, or a breakpoint that is not among the first ones that the
+        # status lists.
         found = BreakpointEntry(resource=where, hook="", stack="")
         value = f"{where}@{token}"
     else:
@@ -181,7 +182,7 @@ def continue_(stack: StackState, *, where: str, token: str) -> VerbResult:
 
 
 def is_for_members(where: str, waiting: Sequence[BreakpointEntry]) -> bool:
-    """Return whether it names all members of a collection or group, and one of them waits there."""
+    """Return whether it names all members of a collection or group, and at least one of them waits there."""
     resource, _, hook = where.partition("/")
     own = [each for each in waiting if not each.stack and hook in ("", each.hook)]
     if resource == members.EVERY:
@@ -190,7 +191,7 @@ def is_for_members(where: str, waiting: Sequence[BreakpointEntry]) -> bool:
 
 
 def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointEntry]) -> str:
-    """Explain that no resource waits there, and where resources do."""
+    """Explain that no resource waits there, and list the breakpoints where resources wait."""
     if not waiting:
         return (
             f"no resource of {stack.title} waits at a breakpoint (phase {stack.phase or 'unknown'}); "
@@ -279,7 +280,7 @@ def advise_replacement(stack: StackState) -> str:
 
 
 def note_paused(stack: StackState) -> tuple[str, ...]:
-    """Return that nothing happens before the Stack is unpaused."""
+    """Return a note that nothing happens until the Stack is unpaused."""
     if not stack.is_paused:
         return ()
     command = f"kubectl stack unpause {stack.argument} -n {stack.namespace}"
@@ -287,7 +288,7 @@ def note_paused(stack: StackState) -> tuple[str, ...]:
 
 
 def note_suspended(stack: StackState) -> tuple[str, ...]:
-    """Return that no definition is applied before the Stack is resumed."""
+    """Return a note that no definition is applied until the Stack is resumed."""
     if not stack.is_suspended:
         return ()
     command = f"kubectl stack resume {stack.argument} -n {stack.namespace}"
@@ -295,7 +296,7 @@ def note_suspended(stack: StackState) -> tuple[str, ...]:
 
 
 def note_size(group: StackState) -> tuple[str, ...]:
-    """Return why a new size has no effect yet."""
+    """Return a note why a new size has no effect yet."""
     if not group.is_suspended:
         return note_paused(group)
     command = f"kubectl stack resume {group.argument} -n {group.namespace}"
@@ -303,7 +304,7 @@ def note_size(group: StackState) -> tuple[str, ...]:
 
 
 def note_git(stack: StackState, field: str) -> tuple[str, ...]:
-    """Return that a tool may write the field back from Git."""
+    """Return a note that a tool may revert the field from Git."""
     labels = object_fields.mapping(stack.raw, "metadata", "labels")
     for label, called in GITOPS:
         if value := object_fields.text(labels, label):

@@ -30,7 +30,7 @@ class FoundChild(NamedObject):
         label = object_fields.text(self.raw, "metadata", "labels", names.LABEL_RESOURCE)
         signed = object_fields.text(self.annotations, names.ANNOTATION_SIGNATURE).partition("/")[0]
         if signed and names.resource_label(signed) == label:
-            # A label that is too long for the whole name is cut.
+            # A name that is too long for a label is cut.
             return signed
         root, dot, key = label.partition(".")
         return members.name_member(root, key) if dot else label
@@ -74,7 +74,7 @@ class FoundChild(NamedObject):
 
     @property
     def requires(self) -> list[str]:
-        """Return the resources that it was made from, as it records them."""
+        """Return the resources that it was created from, as its annotation records them."""
         text = object_fields.text(self.annotations, names.ANNOTATION_REQUIRES)
         found = (members.root_of(each.rpartition("/")[0]) for each in text.split(",") if "/" in each)
         return list(dict.fromkeys(found))
@@ -98,18 +98,18 @@ class StackObjects:
 
     stack: StackState
     template: Mapping[str, Any]
-    """Of the target revision, if the user may read it; otherwise of the spec."""
+    """The template of the target revision if the user may read it, otherwise of the spec."""
     children: Sequence[FoundChild]
     nested: Mapping[str, StackObjects] = field(default_factory=dict)
     """Nested Stacks by UID."""
     outermost_stack: StackState | None = None
-    """The Stack whose definition states this one, itself if it is not nested; None if the user cannot read it."""
+    """The Stack whose definition contains this one, or itself if it is not nested; None if the user cannot read it."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
-    """By `Kind.key`, why objects of that kind are not shown; by "" why none is."""
+    """By `Kind.key`, why objects of that kind are not shown. The key "" has the reason why no objects are shown."""
 
     @property
     def omissions(self) -> tuple[str, ...]:
-        """Return the parts that are not shown, of nested Stacks too."""
+        """Return the parts that are not shown, including those of nested Stacks."""
         inner = (each for nested in self.nested.values() for each in nested.omissions)
         return tuple(dict.fromkeys((*self.unreadable.values(), *inner)))
 
@@ -118,7 +118,7 @@ class StackObjects:
         manifest = object_fields.mapping(self.resources, members.root_of(resource), "manifest")
         group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
         kind = object_fields.text(manifest, "kind")
-        # A kind that depends on a parameter may be any.
+        # A kind that depends on a parameter may be any kind.
         is_computed = "${" in f"{group}{kind}"
         return bool(self.unreadable) and (is_computed or (f"{kind}.{group}" if group else kind) in self.unreadable)
 
@@ -133,20 +133,20 @@ class StackObjects:
         return object_fields.mapping(self.template, "resources")
 
     def choose_children(self) -> dict[str, FoundChild]:
-        """Return by resource its newest object."""
+        """Return the newest object of each resource."""
         ranked = sorted(self.children, key=lambda child: (child.incarnation, child.created))
         return {child.resource: child for child in ranked}
 
     def find_requirements(self) -> dict[str, list[str]]:
         """Return the requirements of each resource, in the order of the template.
 
-        Without a compilation: from the records of objects, otherwise from the text.
+        This needs no compilation: it uses the records of objects, otherwise the text of the template.
         """
         recorded: dict[str, list[str]] = {}
         for name, child in self.choose_children().items():
             recorded.setdefault(members.root_of(name), []).extend(child.requires)
         known = frozenset(self.resources)
-        # No object records the external objects.
+        # Objects do not record external objects.
         external = frozenset(name for name, each in self.resources.items() if object_fields.find(each, "externalRef"))
         found = {}
         for name, resource in self.resources.items():
@@ -156,7 +156,7 @@ class StackObjects:
         return found
 
     def name_external(self, name: str) -> str:
-        """Return the object that a resource only reads, as `service/gateway in ingress`, or `services by label`."""
+        """Return the name of an external object, as `service/gateway in ingress`, or `services by label`."""
         stated = object_fields.mapping(self.resources, name, "externalRef")
         metadata = object_fields.mapping(stated, "metadata")
         kind = object_fields.text(stated, "kind").lower()
@@ -184,7 +184,7 @@ def find_named(resource: Any, names: Collection[str]) -> list[str]:
 
 def find_roots(text: str) -> tuple[str, ...]:
     """Return the names that an expression reads; none if it is not an expression."""
-    # It takes some time to import, and most trees need none of it.
+    # This takes some time to import, and most trees do not need it.
     from hearth.template.cel import cel_environment, expressions
 
     try:

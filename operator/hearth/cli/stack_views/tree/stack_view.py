@@ -37,11 +37,11 @@ class RowState(enum.StrEnum):
     FINISHED = "finished"
     """It ran once and succeeded. Its object may have been deleted."""
     EXTERNAL = "external"
-    """An object that the Stack only reads, and that is as it should be."""
+    """An external object without a problem."""
 
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED, RowState.EXTERNAL})
-"""States that no resource waits in."""
+"""States that other resources do not wait for."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
@@ -62,11 +62,11 @@ NAMED_AT_MOST: Final = 3
 NOT_SEEN: Final = "not seen"
 """The note of a resource whose kind the user is not allowed to read."""
 TO_DELETE: Final = "to be deleted"
-"""That of an obsolete object whose deletion has not begun."""
+"""The note of an obsolete object whose deletion has not started."""
 PERHAPS_EXCLUDED: Final = "is being applied, unless its when is false"
 """The state of a resource whose `when` depends on unknown values."""
 ELSEWHERE: Final = "in another cluster"
-"""That of one in a cluster that was not read."""
+"""The note of a resource in a cluster that was not read."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class ResourceRow:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackView:
-    """Everything to show of a Stack."""
+    """All displayed data of a Stack."""
 
     name: str
     namespace: str
@@ -177,11 +177,11 @@ class RowContext:
             object_fields.text(each, "resource"): object_fields.text(each, "object")
             for each in object_fields.entries(stack.status, "finished")
         }
-        """By resource that ran once and succeeded, its object."""
+        """By name, the objects of resources that ran once and succeeded."""
         self.unready = set[str]()
         counts = (object_fields.number(stack.status, "resources", each) for each in NOT_READY)
         self.has_all = stack.is_observed and not any(count != 0 for count in counts)
-        """Whether the operator counts every object that the Stack wants as ready, so that it wants none that is deleted."""
+        """Whether the operator counts every wanted object as ready. Then an object in deletion is not wanted."""
         self.excluded = frozenset[str]() if stack.is_ready else find_excluded(objects.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
@@ -260,7 +260,10 @@ class RowContext:
         return (RowState.WAITING, waits) if state in MET and (waits := self.describe_wait(name)) else (state, note)
 
     def describe_wait(self, name: str) -> str:
-        """Return which resources one that has an object waits for: the status does not count it as ready until then."""
+        """Return the resources that a resource with an object waits for.
+
+        Until then, the status does not count it as ready.
+        """
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
         if not waits_for or self.objects.stack.is_suspended:
             return ""
@@ -328,7 +331,7 @@ class RowContext:
 PATIENT: Final = frozenset(
     {"KindNotServed", "FieldNotFound", "Replacing", "Terminating", "Evaluating", "ObjectNotFound", "ObjectNotReady"}
 )
-"""Reasons of problems that are no failure: something does not exist yet."""
+"""Reasons of problems that are not failures, because something does not exist yet."""
 
 
 def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
@@ -340,7 +343,7 @@ def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
 
 def assess_object(child: FoundChild) -> tuple[RowState, str]:
     """Return the state and note from the default rule of the object's kind."""
-    # It takes some time to import, and no help of a command needs it.
+    # This takes some time to import, and `--help` does not need it.
     from hearth.plan.health import health_rules
 
     verdict = health_rules.assess(child.raw, kind=child.kind, schema=child.schema)
@@ -355,7 +358,7 @@ def assess_object(child: FoundChild) -> tuple[RowState, str]:
 
 
 def says_nothing(child: FoundChild) -> bool:
-    """Return whether only the schema of its kind shows whether the object is ready, or is not observed yet."""
+    """Return whether the status shows nothing about readiness, so that only the schema of the kind decides."""
     from hearth.plan.health import health_rules
     from hearth.plan.health.general import general_rule
 
@@ -414,12 +417,12 @@ def find_excluded(template: Mapping[str, Any], stack: StackState) -> frozenset[s
 
 
 def evaluate_conditions(template: Mapping[str, Any], stack: StackState) -> dict[str, Any]:
-    """Return parameters and conditions as expressions read them, without those that are not known."""
+    """Return known parameters and conditions as expressions read them."""
     # It takes some time to import, and most trees need none of it.
     from hearth.template.parser import template_kinds
 
     given = dict(object_fields.mapping(stack.spec, "parameters"))
-    # A value from a source takes the place of a default.
+    # A value from a source replaces a default.
     rules = {} if stack.spec.get("parametersFrom") else dict(object_fields.mapping(template, "parameters"))
     params = template_kinds.guess_parameters(rules, given)
     known: dict[str, bool] = {}
@@ -432,7 +435,7 @@ def evaluate_conditions(template: Mapping[str, Any], stack: StackState) -> dict[
 
 
 def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
-    """Return whether a condition is met, or None if that is not known here."""
+    """Return whether a condition is met, or None if that is unknown."""
     from hearth.template.blueprint import Known
     from hearth.template.cel import cel_environment, expressions
 
@@ -453,7 +456,7 @@ def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
 
 
 def list_members(group: StackState) -> dict[str, None]:
-    """Return the names of the members in ascending order: all that are wanted, with those added for an update."""
+    """Return the names of the wanted members in ascending order, including members added for an update."""
     state = object_fields.mapping(group.status, "controllerState")
     listed = object_fields.find(state, "removedMembers")
     known = [each for each in listed if isinstance(each, int)] if isinstance(listed, list) else []

@@ -30,9 +30,9 @@ GAP: Final = "  "
 AGE_WIDTH: Final = 5
 """Columns of an age: `3d22h`."""
 AGED_WIDTH: Final = 100
-"""Columns of a terminal from which on ages are shown."""
+"""Minimum width of a terminal to show ages."""
 MIN_WIDTH: Final = 12
-"""Columns below which nothing is cut or wrapped."""
+"""Width below which text is neither cut nor wrapped."""
 
 
 def draw(
@@ -46,14 +46,14 @@ def draw(
     """Return the lines of the Stack, its resources, its message and its outputs.
 
     seconds: the time to show at the Stack; now: seconds since the epoch, to show the age of each object; width: columns
-    of the terminal, so that a long reason continues below its resource; height: its lines, so that no more are drawn:
-    resources that need attention stay, and ready ones are counted.
+    of the terminal, so that a long reason continues below its resource; height: the maximum number of lines. Resources
+    that need attention remain, and ready ones are counted.
     """
     rows = list(flatten(view.rows))
     foot = draw_foot(view, width=width)
     hidden = 0
     if height is not None:
-        # Only one line for each, otherwise an explanation would push another resource out.
+        # Draw only one line per resource, otherwise an explanation would displace another resource.
         foot = foot[: max(2, height // 3)]
         room = max(1, height - 1 - len(foot))
         if len(rows) > room:
@@ -103,7 +103,7 @@ class Columns:
 
     @classmethod
     def of(cls, rows: list[tuple[str, ResourceRow]], *, with_age: bool, width: int | None) -> Columns:
-        """Return the widths for these rows. Objects give way where a terminal is narrow."""
+        """Return the widths for these rows. On a narrow terminal, objects are shortened."""
         resource = max_length(indent + row.resource for indent, row in rows)
         state = max_length(row.state for _, row in rows)
         object_ = max_length(row.object for _, row in rows)
@@ -114,7 +114,7 @@ class Columns:
 
     @property
     def end(self) -> int:
-        """Where a reason begins."""
+        """Return the column where a reason begins."""
         return 2 + self.resource + self.object + self.state + 3 * len(GAP) + (AGE_WIDTH + len(GAP)) * self.with_age
 
 
@@ -165,7 +165,7 @@ def draw_row(
 
 
 def shorten(text: str, width: int) -> str:
-    """Return the text, shortened in the middle to a width, because both ends distinguish objects."""
+    """Return the text, shortened in the middle to fit a width, because both ends distinguish objects."""
     if len(text) <= width:
         return text
     end = (width - 1) // 2
