@@ -32,7 +32,7 @@ CA_INJECTORS: Final = frozenset(
 )
 """Annotations that make a controller write the `caBundle` of the object.
 
-Source: cert-manager's documentation of its CA injector, OpenShift's of its service CA.
+Source: cert-manager's documentation of its CA injector, and OpenShift's documentation of its service CA.
 """
 REVISION: Final = "deployment.kubernetes.io/revision"
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -58,7 +58,7 @@ def find_unencodable(manifest: Object, *, group: str, kind: str) -> Iterator[str
 
 
 def encode_texts(manifest: Object) -> Object:
-    """Return a Secret with its `stringData` in `data`, which it takes precedence over, as in the API server."""
+    """Return a Secret with its `stringData` merged into `data`. `stringData` takes precedence, as in the API server."""
     stated = manifest.get("stringData")
     data = manifest.get("data")
     if not isinstance(stated, dict) or not isinstance(data, dict | None):
@@ -74,20 +74,20 @@ def encode(text: str) -> str:
 
 
 def drop_aggregated_rules(manifest: Object) -> Object:
-    """Return a ClusterRole without the rules that a controller collects from others."""
+    """Return a ClusterRole without the rules that a controller aggregates from other ClusterRoles."""
     made: Object = without(manifest, ("rules",)) if manifest.get("aggregationRule") else manifest
     return made
 
 
 def drop_injected_bundle(manifest: Object, *path: str) -> Object:
-    """Return the object without the certificates at `path` that a controller writes, or that are a placeholder."""
+    """Return the object without certificates at `path` that a controller writes or that are a placeholder."""
     found = object_fields.find(manifest, *path)
     is_injected = found is not None and (has_injector(manifest) or is_blank(found))
     return without(manifest, path) if is_injected else manifest
 
 
 def drop_webhook_bundles(manifest: Object) -> Object:
-    """Return the configuration of webhooks without the certificates that a controller writes."""
+    """Return the webhook configuration without the certificates that a controller writes."""
     webhooks = manifest.get("webhooks")
     if not isinstance(webhooks, list):
         return manifest
@@ -119,7 +119,7 @@ def is_blank(bundle: Any) -> bool:
 
 
 def without_empty(manifest: Object, path: tuple[str, ...]) -> Object:
-    """Return the map without an empty text at `path`, which a controller or the scheduler fills in."""
+    """Return the map without an empty text at `path`, because a controller or the scheduler fills it in."""
     return without(manifest, path) if object_fields.find(manifest, *path) == "" else manifest
 
 
@@ -138,7 +138,7 @@ CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[Object], Object]]] = {
     SECRET: encode_texts,
     ("", "PersistentVolumeClaim"): lambda manifest: without_empty(manifest, ("spec", "volumeName")),
     ("", "Pod"): lambda manifest: without_empty(manifest, ("spec", "nodeName")),
-    # Numbers that the controllers of these kinds count.
+    # Counters that the controllers of these kinds update.
     ("apps", "Deployment"): lambda manifest: without(manifest, ("metadata", "annotations", REVISION)),
     ("apps", "DaemonSet"): lambda manifest: without(manifest, ("metadata", "annotations", TEMPLATE_GENERATION)),
     ("rbac.authorization.k8s.io", "ClusterRole"): drop_aggregated_rules,

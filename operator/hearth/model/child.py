@@ -33,7 +33,7 @@ UNPROVEN = "?"
 """The resource name for all objects that carry a Stack's label without its signature. No real resource can have this
 name."""
 SEPARATOR = "\0"
-"""The character between names of outputs, which none of them contains."""
+"""Separates names of outputs; no name contains it."""
 EVERY_OUTPUT = "*"
 """Stands for the sensitive outputs of a Stack that has too many of them."""
 UNHEALTHY_WITHOUT_REASON = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
@@ -47,14 +47,14 @@ class FieldOwnership:
     fields: bytes
     """The entry's `fieldsV1` as JSON."""
     collapsed: tuple[Path, ...] = ()
-    """Leaves of the entry that only appear to be owned whole, as paths into `fields`: free-form maps (and keyed lists
-    in them) from which other field managers took or removed every key that Hearth applied.
+    """Leaves of the entry that only appear to be owned as a whole, as paths into `fields`: free-form maps (and keyed
+    lists in them) where other field managers took over or removed every key that Hearth applied.
     """
     is_scaled: bool = False
     """Whether `spec.replicas`, if there is one, was set through the scale subresource (an autoscaler, `kubectl scale`), or
     restored for its writer after a suspend."""
     api_version: str = ""
-    """Of the last apply, which may be another version of the kind than the definition has now."""
+    """The apiVersion of the last apply, which may differ from the version in the current definition."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Child:
     is_adopted: bool
     """Whether the object existed before Hearth adopted it."""
     is_shared: bool
-    """Whether, if it was adopted, a program that applied it before owns something that Hearth applies as well."""
+    """Whether the object was adopted, and a program that applied it before owns fields that Hearth applies as well."""
     is_held_down: bool
     """Whether the field manager for suspend owns fields of its spec."""
     has_record: bool
@@ -105,15 +105,15 @@ class Child:
     omitted: tuple[Path, ...] = ()
     """The required fields that are not in `fields` because they are too large."""
     size: int = 0
-    """Bytes that an external object takes; 0 for a child."""
+    """Memory in bytes that an external object takes; 0 for a child."""
     hidden_outputs: str = ""
-    """Of a Stack, the names of the outputs whose values it hides, see `list_hidden_outputs`."""
+    """For a Stack, the names of the outputs whose values it hides, see `list_hidden_outputs`."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
         """Return the object reduced to what expressions and health rules read; it always has apiVersion, kind and metadata.
 
-        It takes 4 µs for an object of 1 KiB, and a twentieth if it was read a moment ago. Must not be changed.
+        Takes 4 µs for an object of 1 KiB, and a twentieth of that if it was read recently. Do not modify the result.
         """
         known = child_fields.recent.find(self)
         if known is not None:
@@ -123,7 +123,7 @@ class Child:
 
     @property
     def known_texts(self) -> KnownTexts:
-        """Return the texts of the fields that the child has in other attributes."""
+        """Return the texts of the fields that the child also stores in other attributes."""
         return KnownTexts(self.kind, self.namespace, self.name, self.uid, self.stack_uid, self.hash, self.signature)
 
     @property
@@ -316,8 +316,9 @@ def is_scale(entry: Mapping[str, Any]) -> bool:
 def is_scaled(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a replica count, if the spec has one, was last written through the scale subresource.
 
-    entries: the `managedFields` of the object. A write of 0 through that subresource takes the count from all its owners
-    and records none, and neither do later ones (API server 1.36). A count that nothing owns is therefore one of these.
+    entries: the `managedFields` of the object. A write of 0 through that subresource removes all owners of the count
+    and records no new owner; later writes through it record none either (API server 1.36). A count without an owner
+    therefore comes from the scale subresource.
     """
     return any(map(is_scale, entries)) or (any(map(is_held, entries)) and not any(map(owns_replicas, entries)))
 
@@ -330,8 +331,8 @@ def owns_replicas(entry: Mapping[str, Any]) -> bool:
 def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Find the entry of the Stack that the object belongs to.
 
-    An object that moved from one Stack to another carries an entry of both. The entry that owns the label with the
-    Stack's UID is the owner's, because no two Stacks can apply the same UID.
+    An object that moved from one Stack to another carries an entry of each. The owner's entry is the one that owns the
+    label with the Stack's UID, because no two Stacks can apply the same UID.
     """
     ours = [entry for entry in entries if former_appliers.is_of_stack(entry)]
     if len(ours) > 1:
@@ -375,8 +376,8 @@ def find_collapsed(
     """Find the leaves of `fields` that `FieldOwnership.collapsed` describes.
 
     others: the same level of every other entry; live: the same level of the object, None if it was not loaded. A leaf
-    is normally an atomic map. No field manager can own a part of it, and it is empty only if Hearth applied it so. If
-    others own parts, or the map is empty now, it had keys of Hearth that were taken or removed.
+    is normally an atomic map. No field manager can own a part of an atomic map, and it is empty only if Hearth applied
+    an empty map. If others own parts of it, or the map is empty now, its keys from Hearth were taken over or removed.
     """
     found: list[Path] = []
     # Runs for every field of every watch event, so it avoids generators and function calls.

@@ -20,16 +20,18 @@ HEAD = frozenset({"apiVersion", "kind", "metadata"})
 IDENTITY = frozenset({"name", "namespace", "uid"})
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
 KNOWN = 0
-"""Replaces texts in packed labels and annotations that the child stores elsewhere. The API server has no numbers there.
+"""Replaces texts in packed labels and annotations that the child stores elsewhere.
+
+The API server allows no numbers there.
 """
 RECENT = 32
-"""Number of objects whose fields are kept as they were read last."""
+"""Number of most recently read objects whose fields are cached."""
 RECENT_BYTES = 256 * 1024
 """Bytes of the packed JSON. Unpacked, the fields need up to fifteen times as much memory."""
 
 
 class KnownTexts(NamedTuple):
-    """Texts of the fields that a child has in other attributes."""
+    """Texts of fields that a child also stores in other attributes."""
 
     kind: Kind
     namespace: str
@@ -40,11 +42,11 @@ class KnownTexts(NamedTuple):
     signature: str
 
     def list_labels(self) -> Texts:
-        """Return them by the labels that have them."""
+        """Return the texts by their label keys."""
         return ((names.LABEL_STACK_UID, self.stack_uid),)
 
     def list_annotations(self) -> Texts:
-        """Return them by the annotations that have them."""
+        """Return the texts by their annotation keys."""
         group, kind = self.kind.group, self.kind.name
         identity = names.identity(
             stack_uid=self.stack_uid, group=group, kind=kind, namespace=self.namespace, name=self.name
@@ -119,7 +121,7 @@ def unpack(packed: bytes, known: KnownTexts) -> dict[str, Any]:
 
 
 def restore_fields(parts: list[Any], known: KnownTexts) -> dict[str, Any]:
-    """Return the fields from their packed parts, with the texts that the child has elsewhere."""
+    """Return the fields from their packed parts, with the texts that the child stores elsewhere."""
     metadata, *others = parts
     if labels := metadata.get("labels"):
         restore(labels, known.list_labels())
@@ -139,21 +141,24 @@ def restore(packed: dict[str, Any], texts: Texts) -> None:
 
 
 class RecentFields:
-    """The fields of the objects that were read last: one reconcile reads the same fields several times."""
+    """Caches the fields of recently read objects, because one reconcile reads the same fields several times."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, dict[str, Any]]] = {}
-        """By the identity of an object, which is kept with its fields so that no other one gets the same."""
+        """By the `id` of an object.
+
+        The object is stored with its fields, so that no other object gets the same `id`.
+        """
         self._size = 0
-        """Bytes of JSON of all of them."""
+        """Bytes of JSON of all cached fields."""
 
     def find(self, owner: object) -> dict[str, Any] | None:
-        """Return the fields of an object that was read a moment ago."""
+        """Return the fields of a recently read object."""
         found = self._known.get(id(owner))
         return found[1] if found is not None else None
 
     def keep(self, owner: object, fields: dict[str, Any], *, size: int) -> dict[str, Any]:
-        """Keep them for a moment. size: bytes of JSON."""
+        """Cache the fields of an object. size: bytes of JSON."""
         if len(self._known) >= RECENT or self._size + size > RECENT_BYTES:
             self._known.clear()
             self._size = 0

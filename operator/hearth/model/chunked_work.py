@@ -6,14 +6,14 @@ from collections.abc import Generator
 from typing import TypeAlias, TypeVar
 
 MARKS_IN_A_PIECE = 16
-"""Texts with expressions that are validated or evaluated in one piece: more than most resources have."""
+"""Texts with expressions that are validated or evaluated in one piece. Most resources have fewer."""
 LARGE = 65_536
 """Bytes from which a value is a separate piece."""
 
 Result = TypeVar("Result")
 
 ChunkedWork: TypeAlias = Generator[None, None, Result]
-"""Does a piece at every `next`, of about a millisecond; its return value is the result."""
+"""Does a piece of work of about a millisecond at every `next`. Its return value is the result."""
 
 
 def finish(pieces: ChunkedWork[Result]) -> Result:

@@ -12,7 +12,7 @@ KINDS = {kind.key: kind for kind in (NAMESPACE, CUSTOM_RESOURCE_DEFINITION)}
 
 
 def find_containers(kind: Kind, namespace: str) -> Iterator[ObjectRef]:
-    """Find the objects whose deletion deletes an object of that kind in that namespace. They may not exist."""
+    """Find the objects whose deletion deletes an object of that kind in that namespace. They might not exist."""
     if namespace:
         yield ObjectRef(group=NAMESPACE.group, kind=NAMESPACE.name, namespace="", name=namespace)
     if "." in kind.group:

@@ -20,7 +20,7 @@ POD_SPECS: Final[Mapping[str, tuple[str, ...]]] = {
     "CronJob.batch": ("spec", "jobTemplate", "spec", "template", "spec"),
     "PodTemplate": ("template", "spec"),
 }
-"""By `Kind.group`: where kinds whose Pods can change have the spec of their Pods."""
+"""The path of the Pod spec by `Kind.group`, for kinds whose Pods can change."""
 CONTAINERS: Final = ("containers", "initContainers")
 LATEST: Final = "latest"
 NETWORK_POLICY: Final = "NetworkPolicy.networking.k8s.io"

@@ -39,7 +39,7 @@ class SourceNotFound(HearthError):
 
 
 class SourceForbidden(SourceNotFound):
-    """A source that the account of the Stack may not read; retry when its rights change."""
+    """A source that the account of the Stack is not allowed to read; retry when its rights change."""
 
 
 class KubeconfigRefused(HearthError):
@@ -47,11 +47,11 @@ class KubeconfigRefused(HearthError):
 
 
 class TooManyClusters(HearthError):
-    """One more cluster than a limit allows; retry when another Stack leaves its cluster."""
+    """The number of clusters exceeds a limit; retry when another Stack leaves its cluster."""
 
 
 class NoRoom(HearthError):
-    """The Stacks of a namespace keep too much in memory for one more definition."""
+    """The Stacks of a namespace use too much memory to load another definition."""
 
 
 class TamperedRevision(HearthError):
@@ -78,7 +78,7 @@ class ApiStatusError(HearthError):
         """Store the response.
 
         code: the HTTP code; status: the body if it is a `Status` object, otherwise None; retry_after: seconds, if the
-        server gave them.
+        server specified them.
         """
         self.code = code
         self.status = status
@@ -112,8 +112,8 @@ class Unreachable(HearthError):
     """No response arrived, so it is unknown whether the request took effect. Retry after a delay."""
 
     retry_after: float | None = None
-    """None, because no server gave a delay."""
+    """None, because no server specified a delay."""
 
 
 class AnswerTooLarge(Unreachable):
-    """A response that is too large to read; request less immediately."""
+    """A response that is too large to read; immediately retry with a smaller request."""

@@ -21,18 +21,18 @@ class ExternalQuery:
     name: str = ""
     """"" for a list."""
     selector: LabelSelector | None = None
-    """Of a list."""
+    """The selector of a list."""
     paths: frozenset[Path] = frozenset()
     """Fields that are read in addition to the metadata."""
 
     def accepts(self, *, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
-        """Return whether an object of the kind is meant."""
+        """Return whether the query matches an object of the kind."""
         if self.namespace and self.namespace != namespace:
             return False
         return self.selector.accepts(labels) if self.selector is not None else self.name == name
 
     def accepts_metadata(self, metadata: Mapping[str, Any]) -> bool:
-        """Return whether an object of the kind with this `metadata` is meant."""
+        """Return whether the query matches an object of the kind with this `metadata`."""
         labels = metadata.get("labels") or {}
         return self.accepts(namespace=metadata.get("namespace", ""), name=metadata["name"], labels=labels)
 
@@ -42,15 +42,15 @@ class ExternalView:
     """The cached state of the objects of a query."""
 
     objects: tuple[Child, ...] = ()
-    """In the order of namespaces and names. They are no children; the type has all that is read of an object."""
+    """Sorted by namespace and name. They are not children, but the type has all data that is read from an object."""
     is_known: bool = False
-    """Whether all objects of the query are there, with the fields that it reads."""
+    """Whether all objects of the query are cached, with the fields that it reads."""
     is_kind_gone: bool = False
     """Whether the API server no longer serves the kind. Its objects may still exist."""
     denial: str = ""
     """The API server's reason for denying the operator the watch, or "" if it does not."""
     excess: str = ""
-    """Which limit prevents the watch, or "" if none does."""
+    """The limit that prevents the watch, or ""."""
 
 
 UNKNOWN_VIEW = ExternalView()

@@ -22,7 +22,7 @@ class ListItem:
     """Names and values; a value that is not a string is written as JSON."""
 
     def fits(self, item: Any) -> bool:
-        """Return whether the item has these fields."""
+        """Return whether the item has these fields and values."""
         return isinstance(item, dict) and all(
             name in item and write_value(item[name]) == value for name, value in self.keys
         )
@@ -134,11 +134,11 @@ def without(value: Any, places: Sequence[ElementPath]) -> Any:
 
 
 GONE = object()
-"""Placeholder for a removed value."""
+"""Marks a removed value."""
 
 
 def prune(value: Any, places: Sequence[ElementPath]) -> Any:
-    """Return `value` without the paths below it, or GONE if nothing is left."""
+    """Return `value` without the paths below it, or GONE if nothing remains."""
     if not places:
         return value
     return GONE if () in places else without(value, places) or GONE

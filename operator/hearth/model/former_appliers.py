@@ -46,12 +46,13 @@ APPLIERS: Final[Mapping[str, str]] = {
 }
 """Names of field managers that apply whole manifests, and the source of each name."""
 APPLIER_PREFIXES: Final = ("pulumi-kubernetes-", "terraform-provider-", names.FIELD_MANAGER_PREFIX)
-"""Prefixes of these names, followed by an installation or version, and the prefix of another Stack that released the
-object."""
+"""Prefixes of these names, before an installation or version; and the prefix for another Stack that released the
+object.
+"""
 SERVER_SIDE_KUBECTL: Final = ("kubectl", "Apply")
 EDITORS: Final = frozenset({"before-first-apply", "k9s", "headlamp", "lens", "OpenLens", "freelens"})
-"""Field managers of people who change single fields; and the manager that the API server records for all fields that an
-object had, from any writer, when it began to record owners.
+"""Field managers of people who change single fields; and the manager for all fields, from any writer, that an object
+had before the API server began to record owners.
 """
 EDITOR_PREFIX: Final = "kubectl"
 """kubectl names a manager after its command: `kubectl-edit`, `kubectl-create`, `kubectl-set`."""
@@ -80,7 +81,9 @@ def is_editor(entry: Mapping[str, Any]) -> bool:
 
 
 def gives_way(entry: Mapping[str, Any], manager: str) -> bool:
-    """Return whether the entry is one of the object itself that gives way to `manager`."""
+    """Return whether `manager` may take over the entry, which must belong to the object itself and not to a
+    subresource.
+    """
     is_own = entry.get("manager") == manager
     return not is_own and not entry.get("subresource") and (is_applier(entry) or is_editor(entry))
 
@@ -88,7 +91,7 @@ def gives_way(entry: Mapping[str, Any], manager: str) -> bool:
 def take_over(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
     """Return the `managedFields` that let an apply by `manager` replace the former appliers; None for the current ones.
 
-    live: the adopted object, which still belongs to no Stack; manifest: the next one that is applied to it.
+    live: the adopted object, which does not belong to a Stack yet; manifest: the next manifest to apply.
     """
     entries = live["metadata"].get("managedFields") or ()
     taken: list[Object] = []
@@ -137,8 +140,8 @@ def find_taken(entry: Mapping[str, Any], manifest: Object) -> Object:
 def unite(kept: Sequence[Object], taken: Sequence[Object], live: Object, *, manager: str) -> Object:
     """Return the entry of `manager` with all fields that are taken over.
 
-    Its version is the object's version if one of the entries has it, otherwise the version of the last entry: the API
-    server converts the fields it removes to that version.
+    Its version is the object's version if one of the entries has it, otherwise the version of the last entry. The API
+    server converts removed fields to that version.
     """
     own = [entry for entry in kept if is_own_apply(entry, manager)]
     versions = [str(entry.get("apiVersion", "")) for entry in (*own, *taken)]
@@ -152,7 +155,7 @@ def unite(kept: Sequence[Object], taken: Sequence[Object], live: Object, *, mana
 def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
     """Return the `managedFields` that reduce `manager` to the fields of the manifest, or None if it owns no others.
 
-    After a refused removal: the fields then have no owner, and the next apply does not touch them.
+    Used after a refused removal: the fields then have no owner, and the next apply does not change them.
     """
     entries = live["metadata"].get("managedFields") or ()
     own = [entry for entry in entries if is_own_apply(entry, manager)]
@@ -165,7 +168,8 @@ def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Objec
 def give_up_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
     """Return the `managedFields` that take the fields of `manager` from all former appliers; None for the current ones.
 
-    For an object that was adopted earlier, when its definition changes: removed fields then disappear from the object.
+    Used when the definition of an earlier adopted object changes: fields that the definition removes then disappear
+    from the object.
     """
     entries = live["metadata"].get("managedFields") or ()
     own = next((entry for entry in entries if is_own_apply(entry, manager)), None)
@@ -250,7 +254,7 @@ def is_overlapping(one: Node, other: Node) -> bool:
 
 
 def select(fields: Node, value: Any) -> Object:
-    """Return the fields that a manifest states. value: the manifest at this level."""
+    """Return the fields that a manifest sets. value: the manifest at this level."""
     found: Object = {}
     for key, node in fields.items():
         inner = find_stated(key, value)
@@ -264,7 +268,7 @@ def select(fields: Node, value: Any) -> Object:
 
 
 def find_stated(key: str, value: Any) -> Any:
-    """Return the manifest's value for an element of `fieldsV1`, None for nothing."""
+    """Return the manifest's value for an element of `fieldsV1`, or None if it has no value."""
     if key.startswith("f:"):
         return value.get(key[2:]) if isinstance(value, dict) else None
     if not isinstance(value, list) or key[:2] not in ("k:", "v:"):
@@ -278,7 +282,7 @@ def find_stated(key: str, value: Any) -> Any:
 
 
 def merge(one: Node, other: Node) -> Object:
-    """Return all fields of two sets."""
+    """Return the union of two sets of fields."""
     found = dict(one)
     for key, node in other.items():
         known = found.get(key)

@@ -10,6 +10,7 @@ MOST_DOUBLINGS: Final = 30
 
 
 def find(failures: float, *, first: float, longest: float) -> float:
-    """Return the seconds after so many failures in a row: `first` after the first one, and `longest` at most."""
+    """Return the delay in seconds after a number of consecutive failures: `first` after one failure, at most `longest`.
+    """
     factor: float = GROWTH ** min(max(failures - 1, 0), MOST_DOUBLINGS)
     return min(first * factor, longest)

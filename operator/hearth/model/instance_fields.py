@@ -10,7 +10,7 @@ from hearth.model.child import Object
 OPTIONS: Final = "stack"
 """The field of an instance's spec with the options of a Stack; all others are parameters."""
 SECRET: Final = "secretKeyRef"  # noqa: S105 -- the name of a field
-"""How the spec of an instance names the value of a sensitive parameter."""
+"""The key that references the value of a sensitive parameter in the spec of an instance."""
 
 
 def show_as_stack(spec: Mapping[str, Any]) -> Object:

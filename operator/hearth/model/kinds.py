@@ -45,7 +45,8 @@ class ObjectRef:
         return make_key(self.group, self.kind)
 
     def __str__(self) -> str:
-        """Return `deployment/web`, with the group if it is not built in: `certificate.cert-manager.io/web`."""
+        """Return `deployment/web`, with the group for kinds that are not built in: `certificate.cert-manager.io/web`.
+        """
         group = f".{self.group}" if "." in self.group and not self.group.endswith(".k8s.io") else ""
         return f"{self.kind.lower()}{group}/{self.name}"
 
@@ -56,20 +57,23 @@ def make_key(group: str, kind: str) -> str:
 
 
 class Kinds(Protocol):
-    """The kinds that the cluster is known to serve now, from memory."""
+    """The cached kinds that the cluster currently serves."""
 
     @property
     def generation(self) -> int:
         """Return a number that increases whenever a kind appears, disappears or changes its schema."""
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """Find the kind; None while the cluster does not serve it."""
+        """Find the kind; None if the cluster does not serve it."""
 
     def all(self) -> Collection[Kind]:
         """Return every kind whose objects can be listed, watched, written and deleted."""
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Find its OpenAPI v3 schema with `$ref` resolved by `find_definition`, or None if no schema was loaded."""
+        """Find the OpenAPI v3 schema of a kind, or None if no schema was loaded.
+
+        `find_definition` resolves its `$ref`s.
+        """
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
         """Find the target of a `$ref` within a schema of `find_schema`."""

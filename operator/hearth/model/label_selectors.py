@@ -20,7 +20,7 @@ VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 
 class Operator(enum.StrEnum):
-    """How a label is compared. A closed set, as in the API."""
+    """The operators to compare a label, as in the Kubernetes API."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -38,7 +38,7 @@ class LabelRequirement:
     """Sorted; none for `Exists` and `DoesNotExist`."""
 
     def accepts(self, labels: Mapping[str, str]) -> bool:
-        """Return whether labels meet it."""
+        """Return whether labels meet the requirement."""
         match self.operator:
             case Operator.IN:
                 return labels.get(self.key) in self.values
@@ -52,7 +52,7 @@ class LabelRequirement:
                 assert_never(self.operator)
 
     def __str__(self) -> str:
-        """Return it as in a query."""
+        """Return it in the syntax of a query."""
         match self.operator:
             case Operator.IN | Operator.NOT_IN:
                 return f"{self.key} {self.operator.lower()} ({','.join(self.values)})"
@@ -71,16 +71,19 @@ class LabelSelector:
     requirements: tuple[LabelRequirement, ...] = ()
 
     def accepts(self, labels: Mapping[str, str]) -> bool:
-        """Return whether an object with these labels is meant."""
+        """Return whether it selects an object with these labels."""
         return all(each.accepts(labels) for each in self.requirements)
 
     def __str__(self) -> str:
-        """Return it as in a query; "" for every object."""
+        """Return it in the syntax of a query; "" for every object."""
         return ",".join(map(str, self.requirements))
 
 
 def find_mistakes(stated: Any, *, path: str) -> Iterator[Mistake]:
-    """Find the mistakes in a selector whose values are known. Quotes no value, which may be sensitive."""
+    """Find the mistakes in a selector whose values are known.
+
+    The mistakes do not quote values, which may be sensitive.
+    """
     if not isinstance(stated, Mapping):
         yield Mistake(path=path, message="must be a map with matchLabels, matchExpressions or both")
         return
@@ -136,7 +139,7 @@ def _find_in_requirement(stated: Any, *, path: str) -> Iterator[Mistake]:
 
 
 def write_labels(labels: Mapping[str, Any]) -> str:
-    """Return the selector of objects that have all of these labels, as in a query."""
+    """Return the selector for objects with all of these labels, in the syntax of a query."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
 
 

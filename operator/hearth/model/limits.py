@@ -101,11 +101,11 @@ RETRY_AFTER = 3600.0
 """The longest delay in seconds that is accepted from a server's Retry-After."""
 
 RESOURCES = 10_000
-"""Resources of one template. More of them belong in nested Stacks."""
+"""Resources of one template. Larger templates belong in nested Stacks."""
 INLINE_RESOURCES = 5_000
 """Resources of a template within a Stack. An object in etcd (1.5 MiB) holds no more of the smallest useful manifests."""
 TEMPLATE_SOURCES = 32
-"""Objects that one template is united from: 32 of the size that `kubectl apply` accepts hold 7 MiB compressed."""
+"""Objects that one template is merged from: 32 of the size that `kubectl apply` accepts hold 7 MiB compressed."""
 REVISION_PARTS = 16
 """Objects after the first that store one definition: 16 MiB compressed, while one definition has 16 MiB at most."""
 PART_BYTES = 1_000_000
@@ -117,7 +117,7 @@ GROUP_MEMBERS = 10_000
 INDEX_DIGITS = 5
 """Digits of a member's index: enough for the highest index in a group of the maximum size."""
 REMOVED_MEMBERS = 1_000
-"""Indices that one group never uses again. They stand in its status and in each revision."""
+"""Indices that one group never uses again. Its status and each of its revisions list them."""
 REMOVAL_POLICIES = 10
 """Removal policies of one group."""
 ROLLING_PAUSE = 3_600.0
@@ -132,7 +132,7 @@ MEMBER_READS = 100_000
 """Members that the expressions of one template read, counted for each resource that reads them: a collection of 5,000
 that 20 resources read. All are passed to CEL at each evaluation, some microseconds for each."""
 SHOWN_MEMBERS = 3
-"""Members of one collection whose mistakes are listed: the others most likely have the same."""
+"""Members of one collection whose mistakes are listed. Other members most likely have the same mistakes."""
 EXPRESSION_LENGTH = 4_096
 """Characters of one expression in any location."""
 EXPRESSIONS = 50_000
@@ -174,7 +174,10 @@ connection.
 SOURCE_CHANGES = 10
 """Changes of the sources of one Stack that take effect at once. Each may be a revision, and an apply of every object."""
 SOURCE_CHANGES_EVERY = 10.0
-"""Seconds for one more such change. A Stack whose own object is its source would otherwise never rest."""
+"""Seconds until one more of these changes is allowed.
+
+A Stack whose own object is its source would otherwise reconcile endlessly.
+"""
 SOURCE_WATCHES_PER_NAMESPACE = 8
 """ConfigMaps and Secrets that have their own watch and connection. The others share one. Most namespaces have fewer."""
 SOURCE_WATCHES = 32
@@ -188,7 +191,7 @@ SELECTOR_REQUIREMENTS = 16
 EXTERNAL_WATCHES_PER_NAMESPACE = 16
 """Kinds and namespaces that the Stacks of one namespace watch for external objects, each with a connection."""
 EXTERNAL_WATCHES = 64
-"""The same limit for all namespaces, for the same reason as `SOURCE_WATCHES`."""
+"""The same limit for all namespaces together, for the same reason as `SOURCE_WATCHES`."""
 EXTERNAL_OBJECTS = 10_000
 """External objects that one watch keeps: as many as a Stack has resources."""
 EXTERNAL_BURST = 2.0
@@ -202,9 +205,9 @@ CLUSTERS_PER_NAMESPACE = 20
 CLUSTERS = 200
 """The same in all namespaces. Each has a pool of connections, one watch per kind, and its own kinds and schemas."""
 CLUSTERS_MEMORY = 640
-"""MiB of memory that the process for other clusters may take, unless a flag says otherwise: 100 clusters take 510."""
+"""Default MiB of memory that the process for other clusters may use: 100 clusters take 510."""
 CLUSTERS_MEMORY_SLACK = 2
-"""Times that memory which it may map at once. Mapped memory that is not used costs nothing."""
+"""Factor of that memory that the process may map. Mapped memory that is not used costs nothing."""
 CLUSTER_WRITES = 8
 """Writes in flight in one other cluster. A home cluster with as many Stacks has 32."""
 KUBECONFIG_BYTES = 128 * 1024
@@ -222,7 +225,10 @@ CLUSTER_KINDS = 5_000
 CLUSTER_SCHEMA_BYTES = 8 * 1024 * 1024
 """Size of one OpenAPI document of another cluster, which is parsed at once. The largest of Kubernetes has 1.2 MiB."""
 CLUSTER_BODY_BYTES = 8 * 1024 * 1024
-"""Size of one inflated answer of another cluster. A page of 500 large objects is asked for in smaller pages."""
+"""Size of one decompressed response of another cluster.
+
+If a page of 500 objects is larger, smaller pages are requested.
+"""
 CLUSTER_LINE_BYTES = 2 * 1024 * 1024
 """Size of one event of another cluster: the largest object of a real one, with its managed fields."""
 CLUSTER_LINE_SECONDS = 30.0
@@ -243,13 +249,15 @@ TENANT_REQUESTS = 16
 TENANT_STREAMS = 400
 """Watches of the other clusters of one namespace: twenty kinds in each of twenty clusters."""
 TENANT_CPU_SHARE = 0.25
-"""Share of one core that the answers to one namespace may take in the long run; less while several take more."""
+"""Average share of one core for processing the responses to one namespace; less while several namespaces exceed their
+share.
+"""
 TENANTS_CPU_SHARE = 0.6
-"""What all of those may take together that take more than their share."""
+"""Share of one core that all namespaces above their own share may take together."""
 TENANT_CPU_BURST = 5.0
 """Seconds of CPU that a namespace may take at once: a first list of some 50,000 objects."""
 TENANT_PAUSE = 5.0
-"""Longest seconds between two looks at whether a share is free again."""
+"""Maximum seconds between two checks whether a share is free again."""
 CLUSTERS_KEPT_FRACTION = 4
 """Divisor for the share of memory that Stacks may use in the process for other clusters; connections and code take the
 rest."""
@@ -351,13 +359,16 @@ EXTERNAL_OBJECT_BYTES = 512 * 1024
 OBJECT_KEPT_BYTES = 64 * 1024
 """Size of one child in the cache as JSON: metadata, and what expressions and health rules read. Most take 2 KiB."""
 OBJECT_SURELY_KEPT_BYTES = 4 * 1024
-"""The same size up to which a child is kept, however much its namespace keeps: nearly all are smaller."""
+"""Size up to which a child is always cached, regardless of the memory share of its namespace.
+
+Nearly all are smaller.
+"""
 KEPT_BYTES = 256 * 1024 * 1024
 """Bytes that the Stacks of all namespaces keep in memory: fields of children and external objects, compiled
 definitions, evaluated manifests. Each namespace may use half of the bytes that the others leave free.
 """
 KEPT_AGAIN = 30.0
-"""Seconds until a Stack whose namespace has its share tries again."""
+"""Seconds until a Stack retries after its namespace has used up its share."""
 UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024
 """The same size for all objects with Hearth's label but without its signature: objects of an earlier version, until
 they are signed.
@@ -365,27 +376,33 @@ they are signed.
 ANNOTATION_KEPT_BYTES = 4 * 1024
 """Size of one annotation of Hearth if all of them together are too large."""
 HIDDEN_OUTPUTS_LENGTH = 4 * 1024
-"""Characters of the names of a Stack's sensitive outputs that its parents know: some 200. Beyond, all of its outputs count as
-sensitive for them."""
+"""Characters of the names of a Stack's sensitive outputs that its parents know: some 200 names.
+
+Beyond this, its parents treat all of its outputs as sensitive.
+"""
 HASH_KEPT = 128
 """Characters of a hash: Hearth's have 42, and an annotation may contain anything."""
 STACK_FINALIZERS_KEPT = 64
-"""Finalizers of a Stack that are cached. Of one with more, they are read before they are changed."""
+"""Finalizers of a Stack that are cached. If there are more, they are read before they are changed."""
 FINALIZERS_KEPT = 16
 """Finalizers of an object that is too large: messages name them."""
 HEALTH_WORD_CHARACTERS = 200
 """Characters of a reason or phase whose words are read. The longest of 429 condition types and of the phases of 250 kinds
 have less than 100."""
 HEALTH_MESSAGE_CHARACTERS = 1_000
-"""Characters of a condition's message that are searched for phrases. The failure stands last, after the attempts: each
-of five controllers that wrap an error puts some 50 characters before it.
+"""Characters of a condition's message that are searched for phrases.
+
+The failure comes last: each of up to five controllers that wrap an error adds some 50 characters before it.
 """
 REASON_SHOWN = 200
 """Characters of a reason in a status. The API server rejects a status with one of more than 1,024."""
 PROBLEM_SHOWN = 4_096
 """Characters of the message of one problem in a status, which lists forty. A condition of an object may have 32,768."""
 HEALTH_PARTS = 2_000
-"""Fields, conditions and parts of one status that tell its health. Each takes some 30 µs, during which nothing else runs."""
+"""Fields, conditions and parts of one status that are evaluated for health.
+
+Each blocks the event loop for some 30 µs.
+"""
 HEALTH_WORDS_KEPT = 2_048
 """Texts of statuses whose meaning is cached: some thousand differ in a large cluster, and each takes 0.3 KiB."""
 SILENCE = 30.0
@@ -398,13 +415,16 @@ SCRIPT_MEMORY = 16 * 1024 * 1024
 SCRIPTS_COMPILED = 128
 """Compiled health scripts that an evaluator process keeps: most clusters have a dozen."""
 SCRIPT_VERDICTS_KEPT = 4_096
-"""Verdicts of one health script that count while it runs again. Without one, the object is progressing in the meantime."""
+"""Cached verdicts of one health script that remain valid while it runs again.
+
+Without a verdict, the object is progressing in the meantime.
+"""
 ADMISSION_SECONDS = 4.0
 """Time of one admission review; the API server waits 5 s. Beyond it the write is allowed, and the engine decides."""
 ADMISSION_REVIEWS = 8
-"""Reviews in progress at once. Each compiles a definition in turns, so more of them only take longer each."""
+"""Concurrent reviews. They compile their definitions in turns, so a higher limit would only slow down each review."""
 ADMISSION_REVIEWS_PER_NAMESPACE = 2
-"""The same for one namespace, so that no tenant takes all places."""
+"""The same limit for one namespace, so that no tenant takes all places."""
 ADMISSION_PENDING = 200
 """Reviews in progress or waiting for a place. Beyond them a write is allowed at once, unreviewed."""
 ADMISSION_BYTES = 8 * 1024 * 1024
@@ -421,7 +441,7 @@ REPAIR_EVENT_SECONDS = 600.0
 READ_RIGHTS = 10_000
 """Answers about one Stack's account that are kept: as many as it has resources, if each is asked about by its name."""
 PAGE_STREAMS = 20
-"""Tabs that one `kubectl stack ui` keeps up to date: each reads its Stack about once a second."""
+"""Browser tabs that one `kubectl stack ui` keeps up to date. Each reads its Stack about once a second."""
 PAGE_FORM_BYTES = 64 * 1024
 """Size of one request to the page: the longest field of a form is a reason of 1,024 characters."""
 PAGE_REVISIONS = 10

@@ -23,7 +23,7 @@ EVERY = "*"
 GROUP_MEMBER = "member"
 """The resource that represents the members of a ResourceGroup. A member's name is its index: `3`."""
 APPEND, UPDATE = "Append", "Update"
-"""Whether earlier removal policies stay in force in addition to the current ones."""
+"""Modes of removal policies: whether earlier policies remain in force in addition to the current ones."""
 
 
 def name_member(collection: str, key: str) -> str:
@@ -32,7 +32,7 @@ def name_member(collection: str, key: str) -> str:
 
 
 def name_all(collection: str) -> str:
-    """Return the name for all members: `workers[*]`."""
+    """Return the name that stands for all members: `workers[*]`."""
     return name_member(collection, EVERY)
 
 
@@ -42,12 +42,12 @@ def is_all(name: str) -> bool:
 
 
 def is_member(name: str) -> bool:
-    """Return whether the name is of one member, or of all, of a collection."""
+    """Return whether the name refers to one or all members of a collection."""
     return name.endswith("]") or is_group_member(name)
 
 
 def is_group_member(name: str) -> bool:
-    """Return whether the name is of a member of a group. No other name starts with a digit."""
+    """Return whether the name refers to a member of a group. No other name starts with a digit."""
     return name[:1].isdigit()
 
 
@@ -91,18 +91,20 @@ def find_removed(known: Iterable[int], listed: Iterable[int], *, mode: str) -> t
 
 
 def make_size(stated: Mapping[str, Any], *, known: Collection[int]) -> GroupSize:
-    """Return the size of a group. stated: with policies as `parse_removed` accepts it; known: the indices removed before."""
+    """Return the size of a group. stated: the size and policies, in the form that `parse_removed` accepts; known: the
+    indices removed before.
+    """
     return GroupSize(replicas=stated.get("replicas", 1), removed=find_all_removed(stated, known))
 
 
 def parse_removed(policies: Any) -> list[int]:
-    """Return the indices that removal policies name; entries of another form name none."""
+    """Return the indices that removal policies list. Entries of another form are ignored."""
     stated = (name for policy in object_fields.entries(policies) for name in object_fields.texts(policy, "resources"))
     return [int(name) for name in stated if is_index(name)]
 
 
 def is_index(name: str) -> bool:
-    """Return whether the text is an index as members have it: without a sign or leading zeros."""
+    """Return whether the text is a valid index: without a sign or leading zeros."""
     return name.isascii() and name.isdigit() and len(name) <= limits.INDEX_DIGITS and (name == "0" or name[0] != "0")
 
 

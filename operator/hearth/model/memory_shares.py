@@ -11,7 +11,8 @@ from collections import Counter
 from hearth.model import limits, turns
 
 SMALL = 8 * 1024
-"""Bytes of a definition, or of the manifests of one Stack, that nothing counts: a loaded Stack takes as much anyway."""
+"""Size up to which a definition, or the manifests of one Stack, are not counted: a loaded Stack takes as much anyway.
+"""
 
 
 class MemoryShares:
@@ -26,10 +27,13 @@ class MemoryShares:
         self.total_held = 0
         """In bytes."""
         self._by_owner: dict[int, Counter[str]] = {}
-        """By the identity of the object that keeps them, and by namespace. They are released when it is collected."""
+        """Bytes by the `id` of the object that keeps them, and by namespace.
+
+        They are released when the object is garbage-collected.
+        """
 
     def find_room(self, namespace: str) -> int:
-        """Return how many bytes more a namespace may keep."""
+        """Return how many more bytes a namespace may keep."""
         held = self._held[namespace]
         return max(0, turns.find_share(held, free=self.total - self.total_held, most=self.total) - held)
 
@@ -65,7 +69,7 @@ class MemoryShares:
 
 
 memory_shares = MemoryShares()
-"""Those of this process."""
+"""The shares of this process."""
 
 
 def describe_excess(namespace: str) -> str:

@@ -19,10 +19,11 @@ STACK_KINDS = (STACK, GROUP_KIND)
 
 FINALIZER = "hearth.dev/children"
 ANNOTATION_STACK_KIND = f"{GROUP}/stack-kind"
-"""Of a revision: the kind of its Stack, if that is a ResourceGroup or an instance of a StackDefinition."""
+"""On a revision: the kind of its Stack, if that is a ResourceGroup or an instance of a StackDefinition."""
 FINALIZER_ORPHAN = "orphan"
-"""Set by the API server for `kubectl delete --cascade=orphan`, until the garbage collector has left all dependents without
-their owner."""
+"""Set by the API server for `kubectl delete --cascade=orphan`, until the garbage collector has removed the owner
+reference from all dependents.
+"""
 SNAPSHOT_FINALIZER = "hearth.dev/volume-snapshots"
 """On a StackSnapshot: its VolumeSnapshots are deleted first."""
 
@@ -34,7 +35,9 @@ LABEL_STACK_UID = "hearth.dev/stack-uid"
 LABEL_STACK = "hearth.dev/stack"
 LABEL_RESOURCE = "hearth.dev/resource"
 LABEL_BUCKET = "hearth.dev/bucket"
-"""The bucket of the Stack, see `hearth.model.sharding`. A process that works on one shard of all Stacks watches by it.
+"""The bucket of the Stack, see `hearth.model.sharding`.
+
+A process for one shard uses it to select the Stacks to watch.
 """
 
 LABEL_SNAPSHOT_UID = "hearth.dev/snapshot-uid"
@@ -66,7 +69,7 @@ it."""
 ANNOTATION_MARKED_BY = "hearth.dev/marked-by"
 """On a child with a mark: the HealthMark that it comes from, as `<uid>/<generation>`."""
 ANNOTATION_RESOLVED = "hearth.dev/resolved"
-"""On a HealthMark: the proof that it was resolved, which a backup keeps although it drops the status."""
+"""On a HealthMark: the proof that it was resolved. Unlike the status, it is part of a backup."""
 ANNOTATION_RESTARTED_BY = "hearth.dev/restarted-by"
 """On a StatefulSet: the HealthMark for which its Pods were restarted last."""
 ANNOTATION_RESTART = "hearth.dev/restart"
@@ -85,33 +88,36 @@ ANNOTATION_OFFERED = "hearth.dev/offered"
 """
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_KEEPS = "hearth.dev/keeps"
-"""On a Namespace or CustomResourceDefinition: an object in it, or of its kind, that outlives its Stack, so this one does too."""
+"""On a Namespace or CustomResourceDefinition: an object in the namespace, or of the kind, that outlives its Stack.
+
+Therefore the annotated object is kept as well.
+"""
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ROLLOUT_PAUSED = "hearth.dev/rollout-paused"
-"""On a StackDefinition, `true`: no instance is moved."""
+"""On a StackDefinition, `true`: pauses the rollout."""
 ROLLOUT_UNDO = "hearth.dev/rollout-undo"
-"""On a StackDefinition, the revision under way: all that have it go back."""
+"""On a StackDefinition, the revision that is being rolled out: all its instances roll back."""
 ROLLOUT_RESTART = "hearth.dev/rollout-restart"
-"""On a StackDefinition, a token: a rollout that was stopped or taken back begins again."""
+"""On a StackDefinition, a token: restarts a rollout that was stopped or rolled back."""
 ROLLOUT_PROMOTE = "hearth.dev/rollout-promote"
-"""On a StackDefinition, `<revision>/<wave>`: the pause after that wave is over."""
+"""On a StackDefinition, `<revision>/<wave>`: ends the pause after that wave."""
 ROLLOUT_FORCE = "hearth.dev/rollout-force"
 """On a StackDefinition: the revision whose rollout continues even if instances fail."""
 ROLLOUT_REQUESTS = (ROLLOUT_PAUSED, ROLLOUT_UNDO, ROLLOUT_RESTART, ROLLOUT_PROMOTE, ROLLOUT_FORCE)
 PROMOTE = "hearth.dev/promote"
-"""On an instance, a revision of its StackDefinition whose strategy is Manual: it is moved to that."""
+"""On an instance, a revision of its StackDefinition: moves the instance to this revision if the strategy is Manual."""
 ANNOTATION_DEFINITION = "hearth.dev/definition"
-"""On a CustomResourceDefinition: the UID of the StackDefinition that made it, which is signed."""
+"""On a CustomResourceDefinition: the signed UID of the StackDefinition that created it."""
 ANNOTATION_REVISION = "hearth.dev/revision"
 ANNOTATION_PARTS = "hearth.dev/parts"
 """Number of further objects that contain a revision's definition."""
 ANNOTATION_KINDS = "hearth.dev/kinds"
 ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_DEFINITION_REVISION = f"{GROUP}/definition-revision"
-"""On a revision of an instance: the revision of its StackDefinition whose template it has."""
+"""On a revision of an instance: the StackDefinition revision that its template comes from."""
 ANNOTATION_COMMIT = "hearth.dev/commit"
 ANNOTATION_PREVIOUS_REVISION = "hearth.dev/previous-revision"
-"""On a revision: the one that was active when it was accepted."""
+"""On a revision: the revision that was active when this one was accepted."""
 
 FINALIZER_COMPLETION = "hearth.dev/completion"
 """The finalizer of an object that runs once and then deletes itself. It stays until the Stack has recorded the success.
@@ -125,7 +131,7 @@ SUSPEND_FIELD_MANAGER = "hearth-suspend"
 """The field manager that suspends and resumes the objects of all Stacks. It applies nothing else."""
 MANAGER_LENGTH = 128
 NAME_LENGTH = 63
-"""Characters of any child's name, unless its kind allows less: what Services, Namespaces and label values allow."""
+"""Maximum length of a child's name, unless its kind allows less: the limit of Services, Namespaces and label values."""
 NAME_LENGTHS = {
     "CronJob.batch": 52,
     "Job.batch": 52,
@@ -135,11 +141,11 @@ NAME_LENGTHS = {
     "Cluster.postgresql.cnpg.io": 50,
     "Elasticsearch.elasticsearch.k8s.elastic.co": 36,
 }
-"""Maximum length of a name by `Kind.group`, where the kind, or a name that its controller derives, allows less.
+"""Maximum length of a name by `Kind.group`, if the kind, or a name that its controller derives, allows less.
 
 A CronJob adds 11 characters to the name of each Job. An indexed Job adds a dash and up to ten digits to the host name
-of each Pod, a StatefulSet as many to the name of each revision, which is a label of its Pods. The others are limits of
-their operators.
+of each Pod. A StatefulSet adds as many characters to the name of each revision, which is a label of its Pods. The other
+limits come from the operators of the kinds.
 """
 LABEL_LENGTH = 63
 DIGEST_LENGTH = 8
@@ -184,7 +190,7 @@ def owner_key(kind: str, name: str) -> str:
 
 
 def split_owner(key: str) -> tuple[str, str]:
-    """Return the kind and the name that `owner_key` made a key of."""
+    """Split a key of `owner_key` into the kind and the name."""
     kind, _, name = key.rpartition("/")
     return kind or STACK, name
 
@@ -237,8 +243,8 @@ def child_name(  # noqa: PLR0913 -- each is a separate part of the name
 ) -> str:
     """Make the name of a resource's child if the manifest does not pin one.
 
-    namespace: where the child lives, "" for cluster scope. Outside the Stack's own namespace the name contains a hash
-    of the Stack's namespace, since two namespaces may contain Stacks of one name. length: see `find_length`.
+    namespace: where the child lives, "" for cluster scope. Outside the Stack's own namespace, the name contains a hash
+    of the Stack's namespace, since two namespaces may contain Stacks with the same name. length: see `find_length`.
     """
     name = f"{stack}-{object_part(resource)}"
     if namespace != stack_namespace:
@@ -266,7 +272,7 @@ def owner_of(identity_text: str) -> str:
 
 
 def is_ours(key: str) -> bool:
-    """Return whether a label or an annotation is one of Hearth's, no matter who wrote it."""
+    """Return whether the key of a label or annotation belongs to Hearth, regardless of its writer."""
     return key.startswith(f"{GROUP}/")
 
 

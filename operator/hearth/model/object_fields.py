@@ -20,7 +20,7 @@ def find(value: Any, *path: str) -> Any:
 
 
 def text(value: Any, *path: str) -> str:
-    """Return the text under `path`, "" without one."""
+    """Return the text under `path`, or ""."""
     found = find(value, *path)
     return found if isinstance(found, str) else ""
 
@@ -32,7 +32,7 @@ def number(value: Any, *path: str) -> int | None:
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """Return the map under `path`, an empty one without it."""
+    """Return the map under `path`, or an empty map."""
     found = find(value, *path)
     return found if isinstance(found, Mapping) else EMPTY
 
@@ -44,7 +44,7 @@ def entries(value: Any, *path: str) -> list[Mapping[str, Any]]:
 
 
 def elements(value: Any, *path: str) -> list[Any]:
-    """Return the list under `path`, an empty one without it."""
+    """Return the list under `path`, or an empty list."""
     found = find(value, *path)
     return found if isinstance(found, list) else []
 

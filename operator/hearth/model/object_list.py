@@ -23,7 +23,7 @@ class ObjectList:
     __slots__ = ("size", "sources")
 
     def __init__(self, sources: Iterable[Child | Mapping[str, Any]]) -> None:
-        """sources: the objects; of finished ones that no longer exist, their remaining fields."""
+        """sources: the objects, or the recorded fields of finished objects that no longer exist."""
         self.sources = tuple(sources)
         self.size = sum(len(each.packed_fields) for each in self.sources if isinstance(each, Child))
         """Bytes of the packed objects."""
@@ -43,7 +43,7 @@ class ObjectList:
     __hash__ = None  # type: ignore[assignment]  # of thousands of objects
 
     def identify(self) -> bytes:
-        """Return bytes that equal lists have in common, within this process."""
+        """Return bytes that are the same for equal lists within this process."""
         # Python caches the hash of bytes and strings.
         keys = (
             hash((each.packed_fields, each.known_texts)) if isinstance(each, Child) else hash(orjson.dumps(each))

@@ -13,13 +13,16 @@ from typing import Any, Final, Never
 import orjson
 
 NOTHING: Final[frozenset[Never]] = frozenset()
-"""The empty set, for every Stack the same: Python makes a new one of 216 bytes for each `frozenset()`."""
+"""The empty set that all Stacks share: Python allocates 216 bytes for each `frozenset()`."""
 GZIP = 16 + zlib.MAX_WBITS
 """Window bits that make zlib expect a gzip header."""
 GZIP_PARTS: Final = 16
-"""Parts of one text. Each is copied once for every part before it."""
+"""Parts of one gzip text. Each is copied once for every part before it."""
 SEPARATOR = re.compile(rb'(?:[^",\[{]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:([,\[{])|\Z)', re.DOTALL)
-"""Up to the next comma or opening bracket outside of texts, or the end: no byte is looked at twice, even in a cut text."""
+"""Matches up to the next comma or opening bracket outside of texts, or the end.
+
+It reads no byte twice, even in a truncated text.
+"""
 
 
 def pack(value: Any) -> bytes:
@@ -28,14 +31,14 @@ def pack(value: Any) -> bytes:
 
 
 def inflate(compressed: bytes, *, limit: int) -> bytes:
-    """Decompress a gzip text, also of several parts, as `cat a.gz b.gz` makes it.
+    """Decompress a gzip text, which may have several parts, as in `cat a.gz b.gz`.
 
     Raises ValueError or zlib.error if it is invalid, longer than `limit` bytes, or has too many parts.
     """
     text, rest = b"", compressed
     for _ in range(GZIP_PARTS):
         stream = zlib.decompressobj(wbits=GZIP)
-        # One byte more than the limit shows that it is exceeded: zlib takes 0 for no limit.
+        # Read one byte more than the limit to detect an excess; for zlib, 0 means no limit.
         text += stream.decompress(rest, limit - len(text) + 1)
         if not stream.eof or len(text) > limit:
             raise ValueError(f"it is truncated, or inflates to more than {limit} bytes")
@@ -48,7 +51,8 @@ def inflate(compressed: bytes, *, limit: int) -> bytes:
 def has_more_values(raw: bytes, most: int) -> bool:
     """Return whether a JSON text that is not parsed yet has more than `most` values.
 
-    They are counted by their commas and opening brackets outside of texts. Each of them is looked at only if the number including those in texts is too high, which it rarely is.
+    It counts commas and opening brackets outside of texts. This exact count runs only if the total, including those in
+    texts, is too high, which is rare.
     """
     if sum(map(raw.count, (b",", b"[", b"{"))) <= most:
         return False

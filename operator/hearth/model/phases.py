@@ -65,9 +65,12 @@ class PhaseRow:
     next: tuple[Phase, ...]
     """The phases that may follow. The same phase may always follow, listed or not."""
     conditions_if_automatic: PhaseConditions | None = None
-    """Different conditions for a phase that the user did not request, if any."""
+    """Conditions that differ if the user did not request the phase, if any."""
     drawn: tuple[Phase, ...] = ()
-    """Those of `next` that the diagram in `docs/phases.md` shows: the usual course. All edges together are unreadable."""
+    """The phases in `next` that the diagram in `docs/phases.md` shows: the usual course.
+
+    A diagram with all edges would be unreadable.
+    """
 
 
 WORKING = PhaseConditions(ready="False", reconciling=True, stalled=False, reason="Progressing")

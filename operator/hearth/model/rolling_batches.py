@@ -13,9 +13,9 @@ def find_batch_size(stated: int | str, *, members: int) -> int:
 
 
 def find_surge(size: int, *, batch: int, in_service: int) -> int:
-    """Return by how many members a group grows while its members change, so that enough of them stay in service.
+    """Return the number of members to add to a group during an update, so that enough members stay in service.
 
-    Zero if a whole batch may be out of service. in_service: the minimum; a group cannot have more than all in service.
+    Zero if a whole batch may be out of service. in_service: the minimum, limited to the size of the group.
     """
     return max(0, min(batch, size) + min(in_service, size) - size)
 
@@ -29,14 +29,14 @@ def describe_low_size(in_service: int, *, size: int) -> str:
 
 
 def find_next(*, batch: int, available: int, in_service: int) -> int:
-    """Return how many members in service may be taken out of it together. available: the members in service now."""
+    """Return how many members may be taken out of service together. available: the members in service now."""
     return max(0, min(batch, available - in_service))
 
 
 def plan_batches(size: int, *, outdated: int, batch: int, in_service: int) -> Iterator[int]:
     """Yield the sizes of the successive batches if every change succeeds; they add up to `outdated`.
 
-    size: of the group, with all members in service; it grows by `find_surge` in the meantime.
+    size: of the group, with all members in service. It grows by `find_surge` during the update.
     """
     in_service = min(in_service, size)
     available = size + find_surge(size, batch=batch, in_service=in_service)

@@ -12,7 +12,7 @@ import functools
 from hearth.model import value_class
 
 BUCKETS = 256
-"""Never changes, since children carry it. It is the maximum number of shards."""
+"""Number of buckets, and maximum number of shards. It never changes, because labels of children depend on it."""
 OFFSET = 0xCBF29CE484222325
 PRIME = 0x100000001B3
 """The prime of 64-bit FNV-1a, the hash that API servers use to shard watches. Hearth's buckets are ranges of these
@@ -23,7 +23,7 @@ CACHED = 4096
 
 
 class Place(enum.Enum):
-    """Where the objects of the Stacks are that one process serves. A closed set."""
+    """The cluster with the objects of the Stacks that one process serves."""
 
     ANYWHERE = "anywhere"
     HERE = "here"
@@ -55,7 +55,7 @@ class Share:
     count: int = 1
     """The number of shards; at most `BUCKETS`."""
     place: Place = Place.ANYWHERE
-    """Which Stacks of the shard it contains."""
+    """The Stacks of the shard that it contains."""
 
     @property
     def has_all_buckets(self) -> bool:
@@ -90,7 +90,7 @@ class Share:
         return self.has_stack(uid, is_remote=False)
 
     def list_buckets(self) -> list[int]:
-        """Return its buckets, which are consecutive."""
+        """Return its consecutive buckets."""
         return [bucket for bucket in range(BUCKETS) if bucket * self.count // BUCKETS == self.index]
 
     def overlaps(self, other: Share) -> bool:

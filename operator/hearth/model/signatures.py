@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from hearth.model import limits
 
 PURPOSE = "child"
-"""A signature for any other purpose is not valid for a child."""
+"""The purpose of a child's signature. Signatures for other purposes are not valid for a child."""
 DIGEST_LENGTH = 20
 """Hexadecimal digits of the digest of `requires`: 80 bits, so that a second text with the same digest is infeasible."""
 

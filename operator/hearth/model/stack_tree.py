@@ -20,7 +20,7 @@ class Node:
     parent: str
     """The UID of the Stack that its label names as its parent; "" for none."""
     kind: str = names.STACK
-    """`Stack` or `ResourceGroup`: one of each may have the same name."""
+    """`Stack` or `ResourceGroup`. A Stack and a ResourceGroup may have the same name."""
     signature: str = ""
     """The proof that it is a child of its parent; "" for none. Untrusted: any user may have written it."""
     offer: str = ""
@@ -33,7 +33,7 @@ class Node:
 
 @value_class.dataclass(frozen=True, slots=True)
 class NodeState:
-    """The status of a Stack of another process, unless a user wrote it."""
+    """The status of a Stack that another process serves. A status that a user wrote is ignored."""
 
     generation: int
     observed: int
@@ -43,13 +43,13 @@ class NodeState:
 
 
 def find_proof(annotations: Mapping[str, str], parent: str) -> str:
-    """Return the signature of a nested Stack, "" without one. A longer text than any of our signatures is ignored."""
+    """Return the signature of a nested Stack, or "". A text that is longer than any signature of Hearth is ignored."""
     text = annotations.get(names.ANNOTATION_SIGNATURE, "") if parent else ""
     return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 
 
 def find_offer(annotations: Mapping[str, str], parent: str) -> str:
-    """Return the text that a nested Stack's parent offers it with, "" without one."""
+    """Return the text with which a nested Stack's parent offers it, or ""."""
     text = annotations.get(names.ANNOTATION_OFFERED, "") if parent else ""
     return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 
@@ -62,7 +62,7 @@ class StackTree:
         """Changes whenever a Stack appears, disappears or gets another parent."""
         self._nodes: dict[str, Node] = {}
         self.states: dict[str, NodeState] = {}
-        """By UID, of the Stacks of other processes."""
+        """By UID, the states of Stacks that other processes serve."""
         self._nested: dict[str, set[str]] = {}
         self._names: dict[str, dict[tuple[str, str], str]] = {}
         """By namespace, then kind and name, the UID of the most recent Stack."""
@@ -130,9 +130,10 @@ class StackTree:
             node = self._nodes.get(node.parent) if node.parent else None
 
     def find_all(self, uid: str, is_proven: Callable[[Node], bool]) -> dict[str, Node]:
-        """Return the tree of the Stack: its outermost ancestor, and all that are nested in that, by UID.
+        """Return the tree of the Stack: its outermost ancestor and all nested Stacks of it, by UID.
 
-        is_proven: whether a Stack is a child of the one that its label names. Others are in no tree but their own.
+        is_proven: returns whether a Stack really is a child of the Stack that its label names. Unproven Stacks are the
+        root of their own tree.
         """
         root, seen = self._nodes.get(uid), {uid}
         while root is not None and root.parent in self._nodes and root.parent not in seen and is_proven(root):
@@ -149,7 +150,9 @@ class StackTree:
         return found
 
     def find_circle(self, uid: str) -> tuple[Node, ...]:
-        """Return the Stack and its ancestors, the innermost first, if it is among its own ancestors; otherwise nothing."""
+        """Return the Stack and its ancestors, the innermost first, if it is its own ancestor; otherwise an empty
+        result.
+        """
         way: dict[str, Node] = {}
         for node in self.climb(uid, most=len(self._nodes) + 1):
             if node.uid in way:

@@ -19,7 +19,10 @@ ACCOUNT_REQUIRED = "ServiceAccountRequired"
 ACCOUNT_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 ACCOUNT = re.compile(ACCOUNT_NAME)
 BOUNDARIES_KEPT = 1_000
-"""Every write asks for the boundary of its Stack, which costs ten times as much to make as to find."""
+"""Number of cached boundaries.
+
+Every write needs the boundary of its Stack, and creating one costs ten times as much as a lookup.
+"""
 WRITING = "get,create,patch,delete"
 """The verbs that an account needs for a kind of children."""
 READING = "get"
@@ -41,14 +44,14 @@ class Mode(enum.StrEnum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinerAccount:
-    """The ServiceAccount that a StackDefinition names: the objects of all instances are written with its rights."""
+    """The ServiceAccount that a StackDefinition names. The objects of all instances are written with its rights."""
 
     namespace: str
     name: str
     definition: str
     """The name of the StackDefinition."""
     is_confined: bool = True
-    """Whether the objects must be in the namespace of the instance. The tenancy of the operator does not count."""
+    """Whether the objects must be in the namespace of the instance. The tenancy of the operator does not apply."""
 
     def __str__(self) -> str:
         return f"{self.namespace}:{self.name}"
@@ -67,7 +70,7 @@ class Boundary:
     account: str = ""
     """The ServiceAccount that all requests about the Stack's objects and sources are made as; "" for the operator's own."""
     definer: DefinerAccount | None = None
-    """The account, if a StackDefinition names it, or None if the Stack does, and it is in the Stack's namespace."""
+    """The account if a StackDefinition names it. None if the Stack names it; then it is in the Stack's namespace."""
     is_definer_denied: bool = False
     """Whether the operator may not act as that account."""
     lacks_account: bool = False
@@ -160,7 +163,10 @@ class Boundary:
         )
 
     def is_closed(self, ref: ObjectRef) -> bool:
-        """Return whether the object is one of the operator, which no list for a Stack contains."""
+        """Return whether the object is, or is in, the closed namespace of the operator.
+
+        Lists for a Stack omit these objects.
+        """
         if not self.closed:
             return False
         return ref.namespace == self.closed or (ref.group, ref.kind, ref.name) == ("", "Namespace", self.closed)
@@ -170,12 +176,17 @@ class Boundary:
         return self._write_grant(f"{self.account}-{kind.plural}", WRITING, kind, namespace)
 
     def explain_read_denial(self, kind: Kind, ref: ObjectRef) -> str:
-        """Return why no field of the object is shown or used, with the commands that change it. Names no content."""
+        """Return why no field of the object is shown or used, with the commands that grant access.
+
+        Does not contain data of the object.
+        """
         grant = self._write_grant(f"{self.account}-get-{kind.plural}", READING, kind, ref.namespace)
         return f"ServiceAccount {self.account} may not get {ref}; to allow it, run: {grant}"
 
     def explain_list_denial(self, kind: Kind, namespace: str) -> str:
-        """Return why no list of these objects is shown or used, with the commands that change it. namespace: "" for all."""
+        """Return why no list of these objects is shown or used, with the commands that grant access. namespace: "" for
+        all.
+        """
         where = f"in namespace {namespace}" if namespace else "in all namespaces"
         grant = self._write_grant(f"{self.account}-list-{kind.plural}", ",".join(LISTING), kind, namespace)
         what = f"{kind.plural} {where}" if kind.namespaced else kind.plural
@@ -187,7 +198,7 @@ class Boundary:
 
     @property
     def subject(self) -> str:
-        """The account as a flag of kubectl."""
+        """Return the account as a flag of kubectl."""
         return f"--serviceaccount={self.account_namespace}:{self.account}"
 
 
@@ -221,8 +232,8 @@ class Tenancy:
     ) -> Boundary:
         """Return the boundary of a Stack in that namespace. account: the ServiceAccount that it names, "" for none.
 
-        is_remote: whether its objects are in another cluster. There, the rights of its kubeconfig are the boundary;
-        definer: the account that its StackDefinition names, which counts instead.
+        is_remote: whether its objects are in another cluster. There, the rights of its kubeconfig are the boundary.
+        definer: the account that its StackDefinition names, which takes precedence.
         """
         if definer is not None:
             return _make_definer_boundary(self.closed, namespace, definer, str(definer) not in self.definer_accounts)

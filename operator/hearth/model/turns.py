@@ -10,19 +10,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 RESERVED_FRACTION = 8
-"""One place in eight is reserved for those with nothing in progress.
+"""One place in eight is reserved for members with nothing in progress.
 
 A large Stack whose writes hang in a webhook for half a minute cannot block the others.
 """
 RESERVED_FROM = 4
-"""Minimum number of slots for reserving one; with fewer, a single busy Stack would lose too much."""
+"""Minimum number of places to reserve one; with fewer, a single busy Stack would lose too much."""
 
 
 def find_share(held: int, *, free: int, most: int) -> int:
-    """Return how much of a shared limit one namespace may use: half of the amount that the others leave, at least one.
+    """Return how much of a shared limit one namespace may use: half of the amount that other namespaces leave, but at
+    least one.
 
     held: used by this namespace; free: not used; most: the limit of each namespace. The shares shrink as the limit
-    fills up, so namespaces that come later still find some.
+    fills up, so that some capacity remains for later namespaces.
     """
     return min(most, max(1, (held + free) // 2)) if free > 0 else min(most, held)
 
@@ -33,7 +34,7 @@ class NamespaceLine:
     def __init__(self) -> None:
         """Create an empty line."""
         self._namespaces: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
-        """In the order of their turns: the UIDs of each in order. None is empty."""
+        """Namespaces in the order of their turns, each with its UIDs in order. No namespace is empty."""
 
     def __bool__(self) -> bool:
         """Return whether any UID is in line."""
@@ -48,12 +49,15 @@ class NamespaceLine:
         return iter(self._namespaces)
 
     def call(self, namespace: str) -> str:
-        """Return the first UID of a namespace that is in line; the others come first then. The UID stays in line."""
+        """Return the first UID of a namespace that is in line, and move the namespace to the end.
+
+        The UID stays in line.
+        """
         self._namespaces.move_to_end(namespace)
         return next(iter(self._namespaces[namespace]))
 
     def add(self, namespace: str, uid: str) -> None:
-        """Add a UID at the end of its namespace; one that is in line keeps its place."""
+        """Add a UID at the end of its namespace. A UID that is already in line keeps its place."""
         line = self._namespaces.get(namespace)
         if line is None:
             line = self._namespaces[namespace] = OrderedDict()
@@ -84,9 +88,9 @@ class Namespace:
 
     name: str
     idle: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    """Those in line with nothing in progress, in the order of their turns."""
+    """Members in line with nothing in progress, in the order of their turns."""
     busy: OrderedDict[str, None] = field(default_factory=OrderedDict)
-    """The others in line, in the order of their turns."""
+    """The other members in line, in the order of their turns."""
     running: int = 0
     line: OrderedDict[str, int] | None = None
     """The line that contains it."""
@@ -100,14 +104,14 @@ class FairTurns:
     """
 
     def __init__(self, *, reserve_from: int = RESERVED_FROM) -> None:
-        """Create it with nothing in line. reserve_from: with fewer places none is left to others."""
+        """Create it with nothing in line. reserve_from: with fewer places, none is reserved."""
         self._reserve_from = reserve_from
         self.in_flight = 0
         """Places in use."""
         self._namespaces: dict[str, Namespace] = {}
-        """Those with a member in line or in progress."""
+        """Namespaces with a member in line or in progress."""
         self._members: dict[str, Namespace] = {}
-        """By member in line."""
+        """The namespace of each member in line."""
         self._running: dict[str, tuple[Namespace, int]] = {}
         """By member: its namespace, and how many places it uses."""
         # The queues of namespaces, each with a number that orders them by waiting time.
@@ -116,7 +120,7 @@ class FairTurns:
         self._mixed: OrderedDict[str, int] = OrderedDict()
         """Namespaces with queued members and nothing in progress."""
         self._busy: OrderedDict[str, int] = OrderedDict()
-        """Others."""
+        """Other namespaces."""
         self._number = 0
 
     def __bool__(self) -> bool:
@@ -128,7 +132,7 @@ class FairTurns:
         return member in self._members
 
     def add(self, namespace: str, member: str) -> None:
-        """Add a member at the end of the line; one that is in line keeps its place."""
+        """Add a member at the end of the line. A member that is already in line keeps its place."""
         if member in self._members:
             return
         running = self._running.get(member)
@@ -148,7 +152,9 @@ class FairTurns:
             self._place(found)
 
     def take(self, room: int) -> str | None:
-        """Take the member whose turn it is out of the line, and count it as in progress. Returns None if none may start.
+        """Remove the member whose turn it is from the line, and count it as in progress.
+
+        Returns None if no member may start.
 
         room: how many may be in progress at once.
         """
@@ -170,7 +176,7 @@ class FairTurns:
         return self._find_line(room) is not None
 
     def end(self, member: str) -> None:
-        """Record that a member has one thing less in progress."""
+        """Record that one task of a member has ended."""
         found, count = self._running.pop(member)
         self.in_flight -= 1
         found.running -= 1
@@ -194,7 +200,7 @@ class FairTurns:
         return mixed if next(iter(mixed.values())) < next(iter(busy.values())) else busy
 
     def _place(self, found: Namespace, *, is_served: bool = False) -> None:
-        """Let a namespace stand in the right line; at the end of it, if it comes from another one or was served."""
+        """Put a namespace into the right line; at the end if it comes from another line or was served."""
         line: OrderedDict[str, int] | None = None
         if found.idle:
             line = self._mixed if found.running else self._fresh

@@ -35,6 +35,9 @@ else:
 
 @reprlib.recursive_repr()
 def write(self: Any) -> str:
-    """Write a value as dataclasses do; one function for all classes, where each would have its own."""
+    """Write a value as dataclasses do.
+
+    All classes share this function, while dataclasses would generate one for each.
+    """
     shown = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in dataclasses.fields(self) if each.repr)
     return f"{type(self).__qualname__}({shown})"

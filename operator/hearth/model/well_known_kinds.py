@@ -17,7 +17,7 @@ def own_kind(name: str, *, namespaced: bool = True) -> Kind:
 
 
 def regular_kind(group: str, name: str, *, version: str = "v1", namespaced: bool = True) -> Kind:
-    """Return a kind with a regular plural, as all Kubernetes kinds that this program requests have."""
+    """Return a kind with a regular plural. All Kubernetes kinds that Hearth requests have one."""
     return Kind(group=group, version=version, name=name, plural=f"{name.lower()}s", namespaced=namespaced)
 
 
@@ -51,14 +51,14 @@ OWN_ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SelfSubjectAccessRevie
 SOURCE_KINDS = {kind.name: kind for kind in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
 """Kinds, other than the Stack, that contain definitions, by name."""
 TEMPLATE_KEY = "spec.template"
-"""Where a StackTemplate has the template, as a ConfigMap has it at a key of its data."""
+"""Path of the template in a StackTemplate; corresponds to a key in the data of a ConfigMap."""
 
 
 class SourceData(dict[str, str]):
     """The data of a source."""
 
     version: str = ""
-    """The resource version of the object that has it, or "" if unknown."""
+    """The resource version of the object with the data, or "" if unknown."""
 
 
 def make_source_data(data: Mapping[str, str], version: object) -> SourceData:
@@ -69,7 +69,7 @@ def make_source_data(data: Mapping[str, str], version: object) -> SourceData:
 
 
 def find_source_data(raw: Mapping[str, Any], kind: str, *, is_binary: bool = False) -> SourceData:
-    """Return the data of a source of that kind; of a StackTemplate the template as JSON, at `TEMPLATE_KEY`.
+    """Return the data of a source of that kind. For a StackTemplate, this is the template as JSON, at `TEMPLATE_KEY`.
 
     raw: of any shape, because a preview reads it from a file.
     """

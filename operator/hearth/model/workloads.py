@@ -24,7 +24,7 @@ OWN_CLAIM: Final = re.compile(r"\$\{(?!params\b)")
 
 
 def find_stop_reason(manifest: Mapping[str, Any]) -> str:
-    """Explain, as a clause, why old Pods must terminate before new Pods start. Empty if both can run.
+    """Explain, as a clause, why old Pods must terminate before new Pods start. Empty if both can run at the same time.
 
     A claim counts at any depth: the Pods may belong to a custom kind or to a nested Stack. Claims that a nested Stack
     creates itself do not count, because the next nested Stack has its own.

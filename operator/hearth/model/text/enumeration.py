@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 NAMED_AT_MOST = 5
-"""Limit of names in a message. The rest appears as a number."""
+"""Maximum number of names in a message. The others are counted."""
 
 
 def enumerate_names(names: Sequence[str], *, most: int = NAMED_AT_MOST) -> str:

@@ -23,17 +23,22 @@ class HiddenTexts(Protocol):
 
 
 _BY_STACK: WeakValueDictionary[str, HiddenTexts] = WeakValueDictionary()
-"""By UID, and by `kind:namespace/name`. Global, because the log is global and a line has either the UID or the name."""
+"""By UID, and by `kind:namespace/name`.
+
+Global, because the log is global, and a log line has either the UID or the name.
+"""
 _KINDS: set[str] = set()
 """The kinds in these keys: an instance of another kind may have the name of a Stack."""
 _NAMES: WeakKeyDictionary[HiddenTexts, tuple[str, str]] = WeakKeyDictionary()
 """The kind and `namespace/name` of each Stack."""
 OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
-"""The fields of a line of the log that no other program writes."""
+"""The fields of a log line that only Hearth writes."""
 
 
 def register(hidden_texts: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
-    """Redact texts about a Stack with the values in `hidden_texts`, while that exists. name: `namespace/name`."""
+    """Redact texts about a Stack with the values in `hidden_texts`, as long as that object exists. name:
+    `namespace/name`.
+    """
     _KINDS.add(kind)
     _NAMES[hidden_texts] = (kind, name)
     _BY_STACK[uid] = hidden_texts
@@ -49,7 +54,7 @@ def redact(text: str, stack: str) -> str:
 
 
 def redact_messages(status: Mapping[str, Any], stack: str) -> Object:
-    """Return a status whose messages are redacted; all else is the operator's own, and may be signed."""
+    """Return a status with redacted messages. Other fields come from the operator itself and may be signed."""
     return {key: _redact_message(key, value, stack) for key, value in status.items()}
 
 
@@ -65,7 +70,7 @@ def _redact_message(key: str, value: Any, stack: str) -> Any:
 
 
 def redact_log(_logger: Any, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Redact one line of the log that has the UID of its Stack, and write its kind and name instead; for structlog."""
+    """Redact one log line, and replace the UID of its Stack by kind and name; for structlog."""
     stack = entry.get("stack")
     if isinstance(stack, str):
         for key, value in entry.items():

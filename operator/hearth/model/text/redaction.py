@@ -15,7 +15,7 @@ from hearth.model import limits
 SENSITIVE = "(sensitive)"
 """The replacement for a redacted value."""
 _ENCODED = frozenset(base64.b64encode(f"{SENSITIVE}{end}".encode()).decode() for end in ("", "\n"))
-# The part of a Base64 text that does not depend on its neighbors.
+# The part of a Base64 text that does not depend on adjacent characters.
 _TRACES = (
     SENSITIVE.encode(),
     *(base64.b64encode(b"x" * at + SENSITIVE.encode())[4 if at else 0 : 12] for at in range(3)),
@@ -23,20 +23,28 @@ _TRACES = (
 _MASKED = re.compile(
     rf"""(?:^|[:=,@/&"'\[{{(]) \s* {re.escape(SENSITIVE)} \s* (?:$|[:,;@/&"'\]}})])""", re.VERBOSE | re.MULTILINE
 )
-"""The replacement where a text has a value: after a sign that values follow, and before one that ends them. A comment that
-calls something (sensitive) has it elsewhere."""
+"""Matches the replacement where a value stands: after a character that precedes values, and before one that ends them.
+
+It does not match a comment that calls something (sensitive).
+"""
 ELLIPSIS = "…"
 """The replacement for a redacted part of a sentence."""
 MASKED = "contains the placeholder that people see instead of a sensitive value, not the value"
-"""The mistake in a definition that was copied from there. It does not quote the word, which is the value here."""
+"""The mistake in a definition that was copied from redacted output.
+
+It does not quote the placeholder, because that is the value.
+"""
 FORMS_KEPT = 8
 """Definitions whose values are cached in all quoted forms; the values are in memory anyway."""
 MIN_LINE_LENGTH = 16
-"""Characters of one line of a value with several: shorter ones are ordinary words of a configuration."""
+"""Minimum length of a line that is redacted on its own: shorter lines of a value are ordinary words of a configuration.
+"""
 LONGEST_IN_LINES = 8_192
-"""Characters of a value that is searched in parts and in rare forms too: more than a private key has."""
+"""Maximum length of a value that is also searched by line and in rare forms: longer than a private key."""
 MIN_INNER_LENGTH = 8
-"""Characters of a value in base 64, within the base 64 of a longer text: six bytes that no other text has by chance."""
+"""Minimum length of a value's Base64 form within that of a longer text: six bytes, which no other text contains by
+chance.
+"""
 _HTML = str.maketrans({"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """Additional characters that Go escapes in JSON."""
 MIN_REDACTED_LENGTH = 3
@@ -44,7 +52,8 @@ MIN_REDACTED_LENGTH = 3
 
 
 def redact(text: str, hidden: Collection[str]) -> str:
-    """Return `text` without the values `hidden` in any quoted form; nothing of it if there are too many values."""
+    """Return `text` without the values `hidden` in any quoted form; if there are too many values, hide the whole text.
+    """
     if not hidden:
         return text
     if len(hidden) > limits.HIDDEN_TEXTS:
@@ -57,7 +66,10 @@ def redact(text: str, hidden: Collection[str]) -> str:
 
 @functools.lru_cache(maxsize=FORMS_KEPT)
 def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
-    """Return each value as it may be quoted; the longest first: one may contain another."""
+    """Return each value in all forms in which it may be quoted.
+
+    The longest comes first, because one may contain another.
+    """
     forms: dict[str, None] = {}
     for text in (*hidden, *_find_lines(hidden)):
         if len(text) >= MIN_REDACTED_LENGTH:
@@ -80,7 +92,7 @@ def _find_lines(hidden: Collection[str]) -> Collection[str]:
 
 
 def _quote(text: str) -> Iterator[str]:
-    """Return it as it is within JSON, also as Go and most others write it, in a literal, and in a URL."""
+    """Return the text as it appears in JSON (also as Go and most programs write it), in a literal, and in a URL."""
     quoted = json.dumps(text, ensure_ascii=False)[1:-1]
     yield quoted
     yield repr(text)[1:-1]
@@ -96,7 +108,7 @@ def _quote(text: str) -> Iterator[str]:
 def _encode(text: str) -> Iterator[str]:
     """Return the Base64 forms of a value: encoded on its own, and the part that stays the same within any longer text."""
     raw = text.encode(errors="replace")
-    # An API server quotes the data of a Secret as it was sent.
+    # The API server quotes the data of a Secret as received.
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         whole = encode(raw).decode()
         yield whole
@@ -123,12 +135,12 @@ def redact_within(value: Any, hidden: Collection[str]) -> Any:
 
 
 def may_hold_mask(written: bytes | None) -> bool:
-    """Return whether JSON may contain the replacement, plain or in base 64; a quick look. written: None for no JSON."""
+    """Quickly check whether JSON may contain the replacement, plain or in Base64. written: None for no JSON."""
     return written is None or any(form in written for form in _TRACES)
 
 
 def is_mask(value: Any) -> bool:
-    """Return whether a value is nothing but the replacement, plain or in base 64."""
+    """Return whether a value is exactly the replacement, plain or in Base64."""
     if not isinstance(value, str):
         return False
     text = value.strip()
@@ -136,7 +148,7 @@ def is_mask(value: Any) -> bool:
 
 
 def has_mask(value: Any) -> bool:
-    """Return whether a text is the replacement, plain or in base 64, or has it in the place of a value."""
+    """Return whether a text is the replacement, plain or in Base64, or contains it in place of a value."""
     if not isinstance(value, str) or is_mask(value):
         return is_mask(value)
     return SENSITIVE in value and _MASKED.search(value) is not None

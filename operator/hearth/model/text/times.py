@@ -21,7 +21,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration as short as people write it: `1h30m`; less than a second as `0s`."""
+    """Format a duration in its shortest form: `1h30m`; less than a second as `0s`."""
     left, text = int(seconds), ""
     for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
         count, left = divmod(left, size)
