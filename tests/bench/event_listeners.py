@@ -1,7 +1,8 @@
-"""Two ways to hear of Stacks, each as a process of its own: `event_listeners.py kopf|cache KUBECONFIG NAMESPACE STACKS ROUNDS`.
+"""Two ways to receive events about Stacks, each as a separate process: `event_listeners.py kopf|cache KUBECONFIG
+NAMESPACE STACKS ROUNDS`.
 
-Prints a line when all Stacks are known, one whenever each of them has changed once more, and in the end the seconds of
-CPU that it took since they were known. Each listener gets the Stack parsed, as a handler or a pass does.
+Prints a line when all Stacks are known, a line whenever each of them has changed once more, and finally the CPU seconds
+since they were known. Each listener gets the Stack parsed, as a handler or a pass does.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SETTLE = 2.0
 
 @dataclass(slots=True)
 class Count:
-    """Of the events of a round; printed when it is complete."""
+    """Counts the events of a round, and prints a line when the round is complete."""
 
     stacks: int
     heard: int = 0
@@ -54,14 +55,14 @@ class Count:
 
 
 class Listen(Protocol):
-    """One of the two ways."""
+    """Type of the two listeners."""
 
     async def __call__(self, source: CredentialSource, namespace: str, count: Count) -> None:
         """Listen until cancelled."""
 
 
 async def listen_by_kopf(source: CredentialSource, namespace: str, count: Count) -> None:
-    """By an event handler, with the settings that the frame has."""
+    """Listen with a kopf event handler, with the operator's settings."""
     registry = kopf.OperatorRegistry()
 
     async def log_in(**_: Any) -> kopf.ConnectionInfo:
@@ -84,14 +85,14 @@ class PassingListener:
         self.cache: StackCache | None = None
 
     def on_stack(self, uid: str) -> None:
-        """A Stack came, changed or went."""
+        """A Stack was added, changed or deleted."""
         assert self.cache is not None
         self.cache.find_stack(uid)
         self._count.add()
 
 
 async def listen_by_cache(source: CredentialSource, namespace: str, count: Count) -> None:
-    """By the engine's own cache."""
+    """Listen with the engine's own cache."""
     listener = PassingListener(count)
     async with Connection(source) as connection:
         listener.cache = StackCache(connection, listener.on_stack, namespace=namespace)
@@ -115,10 +116,10 @@ async def run(listen: Listen, kubeconfig: str, namespace: str, *, stacks: int, r
 def main() -> None:
     """Do as the module says."""
     way, kubeconfig, namespace, stacks, rounds = sys.argv[1:]
-    # To the standard error: anyone who measures reads our lines.
+    # Log to standard error, because the benchmark reads standard output.
     logs.configure(format_="text", level="warning")
     listen, make_loop = {
-        # As in the operator: kopf has a loop of its own, of the usual kind.
+        # As in the operator, kopf has its own default event loop.
         "kopf": (listen_by_kopf, asyncio.new_event_loop),
         "cache": (listen_by_cache, uvloop.new_event_loop),
     }[way]

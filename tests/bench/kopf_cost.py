@@ -46,7 +46,7 @@ def main() -> int:
 
 
 async def measure(kubeconfig: str, *, stacks: int, rounds: int) -> dict[str, float]:
-    """By way the seconds of CPU."""
+    """CPU seconds of each listener."""
     work = Workload(template=workload.make_small_template(), stacks=stacks)
     async with bare_api.connected(kubeconfig) as api:
         await place.install(api)

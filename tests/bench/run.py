@@ -1,4 +1,4 @@
-"""The benchmarks: `run.py [ID …]`. Each stands in a module of its own; `catalogue.py` names them.
+"""Runs the benchmarks: `run.py [ID …]`. Each one is a separate module, listed in `catalogue.py`.
 
 Needs a cluster that may be filled and emptied at will, which HEARTH_TEST_KUBECONFIG names; `make bench` sets it.
 """
@@ -44,7 +44,7 @@ def main() -> int:
     except (catalogue.NoSuchBenchmark, bare_api.Disturbed) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    # However it is ended, the operator and the namespaces go with it.
+    # However this process ends, stop the operator and delete the namespaces.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -140,7 +140,7 @@ def tell(run: Run, options: BenchmarkOptions) -> None:
 
 
 def keep(run: Run, arguments: argparse.Namespace) -> None:
-    """Write the results where they are wished for."""
+    """Write the results to the requested file."""
     if arguments.json:
         arguments.json.write_bytes(results.to_json(run))
     if arguments.keep:
@@ -157,7 +157,7 @@ def write_page() -> None:
 
 
 def say(sentence: str) -> None:
-    """Print one line for anyone who waits, apart from the results."""
+    """Print a progress line, separate from the results."""
     print(sentence, file=sys.stderr, flush=True)
 
 

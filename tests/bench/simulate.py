@@ -123,7 +123,7 @@ def describe(runs: list[Simulated], arguments: argparse.Namespace, costs: Costs)
 
 
 def say(sentence: str) -> None:
-    """Print one line for anyone who waits, apart from the results."""
+    """Print a progress line, separate from the results."""
     print(sentence, file=sys.stderr, flush=True)
 
 

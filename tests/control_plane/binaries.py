@@ -1,4 +1,4 @@
-"""The seven programs of the control plane. Must not know how they are started.
+"""Builds the seven programs of the control plane.
 
 The versions are only in `*/go.mod`.
 """
@@ -40,7 +40,7 @@ def pinned_kubernetes() -> str:
 
 
 def linker_flags() -> str:
-    """Small programs, and a server that knows its version: clients misbehave at v0.0.0."""
+    """Flags for small programs and a correct server version: clients misbehave at v0.0.0."""
     version = pinned_kubernetes()
     major, minor = version.removeprefix("v").split(".")[:2]
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}

@@ -10,8 +10,8 @@ from types import FrameType
 
 import progress
 
-# The second name is for the tests: it marks a cluster that may be filled and emptied at will. KUBECONFIG may name any
-# cluster on a user's machine.
+# The tests read the second variable. It marks a cluster that may be filled and emptied freely, while KUBECONFIG may
+# point to any cluster.
 VARIABLES = ("KUBECONFIG", "HEARTH_TEST_KUBECONFIG")
 
 
@@ -36,7 +36,7 @@ def parse(words: list[str]) -> list[str]:
 
 
 def without_dashes(words: list[str]) -> list[str]:
-    """The words after the `--` that sets them apart, if there is one."""
+    """Return the words after a leading `--`, if there is one."""
     return words[1:] if words[:1] == ["--"] else words
 
 

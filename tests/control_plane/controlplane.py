@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def up(home: places.Home, arguments: argparse.Namespace) -> int:
-    """Start the control plane to stay, or make one that runs stay."""
+    """Start the control plane permanently, or keep a running one."""
     programs = binaries.ensure()
     with _alone(home):
         start = _ensure(home, programs, limited=arguments.qps_limits, kept=True, audited=arguments.audit)
@@ -59,7 +59,7 @@ def up(home: places.Home, arguments: argparse.Namespace) -> int:
 
 
 def down(home: places.Home, arguments: argparse.Namespace) -> int:
-    """Stop the control plane that `up` started; succeeds if there is none."""
+    """Stop the control plane that `up` started. Succeeds if none is running."""
     with _alone(home):
         existed = bool(plane.find_processes(home))
         plane.delete(home)
@@ -68,7 +68,7 @@ def down(home: places.Home, arguments: argparse.Namespace) -> int:
 
 
 def status(home: places.Home, arguments: argparse.Namespace) -> int:
-    """Say whether the control plane runs, and where things are."""
+    """Print whether the control plane runs, and its paths."""
     start = plane.find(home)
     if start is None:
         missing = plane.missing_components(home)
@@ -135,7 +135,10 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
 
 
 def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool, audited: bool) -> plane.Start:
-    """How the running control plane was started, starting it if need be: also if it is of other programs."""
+    """Return how the control plane was started.
+
+    Start it if it is not running, or runs other versions of the programs.
+    """
     found = plane.find(home)
     if found is not None and found.binaries == str(programs):
         if found.limited != limited:

@@ -1,6 +1,6 @@
 """Programs from pinned Go modules: built once, kept outside the checkout.
 
-A module is a folder with `go.mod` and `go.sum`; only they pin the versions. Must not know what the programs do.
+A module is a folder with `go.mod` and `go.sum`, which pin the versions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def build_together(programs: Sequence[Program], *, title: str) -> Path:
 
 
 def find_folder(modules: Sequence[Path]) -> Path:
-    """Where programs of exactly these modules are, or will be: other versions are in another folder."""
+    """The folder for the programs of exactly these module versions."""
     digest = hashlib.sha256()
     for module in sorted(set(modules)):
         # A module may have a program of its own.
@@ -111,7 +111,7 @@ def _build(programs: Sequence[Program], folder: Path, title: str) -> None:
 
 
 def _build_one(program: Program, *, go: Path, folder: Path, tick: progress.Tick) -> None:
-    """Build into a name of its own and move it into place, so that an interruption leaves nothing half."""
+    """Build under a temporary name and move the result into place, so that an interruption leaves no partial file."""
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{program.name}-") as beside:
         product, log = Path(beside, program.name), Path(beside, "log")
         command = [str(go), "build", "-buildvcs=false", "-trimpath", "-ldflags", program.linker_flags]

@@ -36,7 +36,7 @@ LOOK = 0.25
 """Seconds between two looks."""
 TIMEOUT = 180.0
 START = 60.0
-"""Seconds for the operator to begin, on a busy machine."""
+"""Seconds for the operator to start, on a busy machine."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Report:
 
 
 def main() -> int:
-    """Do as the module says; 1 where a file failed."""
+    """Import and run the files; return 1 if one failed."""
     parser = argparse.ArgumentParser(description="Import plain manifests, run them as Stacks, and delete them again.")
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--timeout", type=float, default=TIMEOUT, help="seconds for each wait (default: %(default)s)")
@@ -111,7 +111,7 @@ class Trial:
         """Run the operator; if possible only in the Stack's namespace, so that it disturbs no other user."""
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
         with tempfile.TemporaryDirectory() as folder:
-            # Manifests for a whole cluster have objects everywhere.
+            # Manifests for a whole cluster have objects in any namespace.
             running = operator_process.run_operator(
                 self.kubeconfig, namespace=namespace, folder=folder, options=("--tenancy=trusted",)
             )
@@ -162,7 +162,7 @@ async def wait_until(
     seconds: float,
     explain: Callable[[], Awaitable[str]] | None = None,
 ) -> float:
-    """The seconds that it took. Raises Impossible where it is not in time."""
+    """Return the seconds until the condition holds. Raises Impossible after the time limit."""
     began = time.monotonic()
     while not await is_reached():
         if time.monotonic() - began > seconds:

@@ -1,6 +1,6 @@
 """Simulates cloud services that a bare control plane lacks, and finds leftovers of a Stack.
 
-Knows objects and requests; must not know the order of a trial.
+The order of a trial is in `import_files`.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ class World:
                 return items
 
     async def give_address(self, service: Any) -> None:
-        """Let a load balancer have one."""
+        """Give a load balancer an address."""
         metadata = service["metadata"]
         path = api_requests.object_path(SERVICE, metadata["namespace"], metadata["name"]) + "/status"
         body = {"status": {"loadBalancer": {"ingress": [{"ip": "203.0.113.10"}]}}}
         await self._connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
 
     async def let_report(self, reporter: Reporter) -> None:
-        """Let a custom resource be reported on, as its operator would."""
+        """Write the status of a custom resource, as its operator would."""
         await reporter.report(self._connection)
 
     async def find_left(self, namespace: str, *, stack_uid: str) -> Left:
@@ -149,14 +149,14 @@ async def give_addresses(world: World, namespace: str, reporters: Sequence[Repor
         for service in await world.list(SERVICE, namespace):
             is_balanced = service["spec"].get("type") == "LoadBalancer"
             if is_balanced and not service["status"].get("loadBalancer", {}).get("ingress"):
-                # It may be gone since it was listed.
+                # It may have been deleted since it was listed.
                 with contextlib.suppress(errors.ApiStatusError):
                     await world.give_address(service)
         await asyncio.sleep(LOOK)
 
 
 def make_volumes(stack: Any, *, prefix: str) -> Iterator[Any]:
-    """A volume for each claim that the manifests of the Stack state, and for each replica that claims one."""
+    """Create a volume for each claim in the manifests of the Stack, and for each claim of a replica."""
     for resource, entry in stack["spec"]["template"]["resources"].items():
         manifest = entry["manifest"]
         for number, claim in enumerate(find_claims(manifest)):
@@ -209,7 +209,7 @@ def make_volume(claim: Any, *, name: str) -> Any:
 
 
 def is_ready(stack: Any) -> bool:
-    """Whether the Stack says so of its present generation."""
+    """Whether the Stack reports Ready for its current generation."""
     status = (stack or {}).get("status") or {}
     is_current = stack is not None and status.get("observedGeneration") == stack["metadata"]["generation"]
     return is_current and any(

@@ -18,7 +18,7 @@ NAME = "hearth"
 
 
 def main() -> int:
-    """Do as the module says; the exit code is the command's."""
+    """Run the command on the cluster; return its exit code."""
     try:
         _check_tools()
         return _run(sys.argv[1:])

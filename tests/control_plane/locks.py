@@ -21,7 +21,7 @@ def only_one(path: Path, *, when_waiting: Callable[[], None]) -> Iterator[None]:
 
 
 class Attendance:
-    """Counts the users of a shared thing: any number at once, and the last one to leave knows it."""
+    """Counts the concurrent users of a shared resource. The last one to leave is notified."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -59,28 +59,28 @@ SYSCTLS = (
     *("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"),
     *("kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"),
 )
-"""What a kubelet sets for the whole machine."""
+"""Sysctls that a kubelet sets for the whole machine."""
 CGROUPS, SYS = Path("/sys/fs/cgroup"), Path("/proc/sys")
 NAMESPACES = ("--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
 NEW_NETWORK = 0x4000_0000
 """CLONE_NEWNET."""
 VARIABLE = "HEARTH_TEST_NODE"
-"""Names the node, to the command that runs on it."""
+"""The variable that names the node for the command."""
 POLL_SECONDS = 0.1
 IMPOSSIBLE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """Starts a node, keeps what is outside of its namespaces, and puts it back."""
+    """Starts a node, and restores the machine state outside of its namespaces afterward."""
 
     home: places.Home
     programs: list[Path]
-    """Their folders; those of the node first."""
+    """Folders of the programs, the node's own first."""
 
     @property
     def folder(self) -> Path:
-        """Files of this run alone."""
+        """Folder for the files of this run."""
         return self.home.folder / "node"
 
     @property
@@ -97,7 +97,7 @@ class Keeper:
         outer = None
         try:
             self.prepare(listener.getsockname()[1])
-            # The kernel ends it with this process, if that is killed.
+            # The kernel kills it if this process is killed.
             words = ["setpriv", "--pdeathsig=KILL", "unshare", *NAMESPACES, sys.executable, node_init.__file__]
             with (self.folder / "log" / "init.log").open("w") as log:
                 outer = subprocess.Popen(
@@ -118,14 +118,14 @@ class Keeper:
                 outer.wait()
         finally:
             if outer is not None and outer.poll() is None:
-                # All other processes of the namespaces have ended when this one has.
+                # When this process has ended, all other processes of the namespaces have ended.
                 os.kill(find_child(outer.pid), signal.SIGKILL)
                 outer.wait()
             listener.close()
             self.clear()
 
     def prepare(self, port: int) -> None:
-        """Note what is changed outside, and write all files."""
+        """Record the outside state that will change, and write all files."""
         self.folder.mkdir(parents=True)
         for name, archive in node_images.ensure().items():
             link = self.folder / "images" / name
@@ -137,7 +137,7 @@ class Keeper:
             noted.write_text((SYS / name).read_text())
         for cgroup in self.cgroups:
             cgroup.mkdir(exist_ok=True)
-            for name in ("cpuset.cpus", "cpuset.mems"):  # a new one of version 1 has no processor
+            for name in ("cpuset.cpus", "cpuset.mems"):  # a new cgroup of version 1 has no CPU
                 if (cgroup / name).exists():
                     (cgroup / name).write_text((cgroup.parent / name).read_text())
         node_files.write(
@@ -158,9 +158,10 @@ class Keeper:
             time.sleep(POLL_SECONDS)
 
     def clear(self) -> None:
-        """End everything of the node, and put back what it changed outside, however little of it is left."""
+        """End all processes of the node, and restore the state outside, even if the node is only partly there."""
         self.home.record.unlink(missing_ok=True)
-        # With the first process of the namespaces, the kernel ends all others, and removes mounts, links and rules.
+        # When the first process of the namespaces ends, the kernel ends all others, and removes mounts, links and
+        # rules.
         processes.end(frozenset({"setpriv", "unshare"}), using=self.folder)
         processes.end(frozenset({Path(sys.executable).name}), using=self.folder)
         sysctls = self.home.folder / "sysctls"
@@ -186,7 +187,7 @@ def remove_cgroup(cgroup: Path) -> None:
 
 
 def find_child(pid: int) -> int:
-    """The only child of a process: what `unshare` started, under the number that it has outside."""
+    """The only child of a process, started by `unshare`, with its PID outside of the namespace."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
@@ -219,7 +220,7 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 def check_machine() -> None:
-    """Raise Impossible where no node can run; install what Debian has."""
+    """Raise Impossible if no node can run here; install missing Debian packages."""
     if sys.platform != "linux" or os.geteuid() != 0:
         raise progress.Impossible("a real node needs Linux and root, for namespaces and containers of its own")
     missing = [package for program, package in DEBIAN.items() if shutil.which(program) is None]
@@ -241,7 +242,7 @@ def check_machine() -> None:
 
 
 def build_programs() -> list[Path]:
-    """Return the folders of all programs; builds what is missing."""
+    """Return the folders of all programs; missing programs are built."""
     flags = binaries.linker_flags()
     kubernetes = [
         Program(
@@ -327,7 +328,7 @@ def up(home: places.Home, arguments: argparse.Namespace) -> int:
 
 
 def down(home: places.Home, arguments: argparse.Namespace) -> int:
-    """End a node, or what is left of one."""
+    """End a node, or clean up its leftovers."""
     check_machine()
     for keeper in find_keepers(home):
         os.kill(keeper, signal.SIGTERM)
@@ -346,7 +347,7 @@ def find_keepers(home: places.Home) -> list[int]:
 
 
 def main() -> int:
-    """Do what the command line says; the exit code."""
+    """Run the command line; return the exit code."""
     actions = {"with": with_, "up": up, "down": down, "keep": keep}
     parser = argparse.ArgumentParser(
         prog="node.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

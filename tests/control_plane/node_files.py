@@ -1,4 +1,4 @@
-"""What the programs of a node read at their start: certificates, kubeconfigs, settings. Starts nothing."""
+"""Writes the files that the programs of a node read at startup: certificates, kubeconfigs, settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 NODE = "node0"
 ADDRESS = "10.245.0.1"
-"""Of the node, on a bridge in its network namespace."""
+"""Address of the node, on a bridge in its network namespace."""
 SERVICES, SERVICES_FIRST = "10.96.0.0/16", "10.96.0.1"
 PODS = "10.244.0.0/24"
 PAUSE = "registry.example/pause:1"
@@ -83,8 +83,8 @@ def make_name(host: str) -> x509.GeneralName:
 def write(folder: Path, *, programs: Path, port: int, cgroup: str, kubeconfig: Path) -> None:
     """Write all files of a node.
 
-    port: where the API server is reached from outside. cgroup: name of the one that holds all Pods. kubeconfig: the file
-    for users outside.
+    port: the outside port of the API server. cgroup: the name of the cgroup for all Pods. kubeconfig: the file for
+    users outside.
     """
     for name in ("pki", "containerd", "state", "kubelet", "cni", "log", "pod-logs", "volumes"):
         (folder / name).mkdir(parents=True)
@@ -113,7 +113,7 @@ def write(folder: Path, *, programs: Path, port: int, cgroup: str, kubeconfig: P
 
 
 def write_json(path: Path, content: Any) -> None:
-    """JSON, which all of these programs read in place of YAML."""
+    """Write JSON, which all of these programs accept as YAML."""
     path.write_text(json.dumps(content, indent=1))
 
 
@@ -136,7 +136,7 @@ def make_kubeconfig(pki: Path, name: str, server: str) -> Any:
 
 
 def make_kubelet(folder: Path, cgroup: str) -> Any:
-    """Settings of the kubelet. It changes nothing outside its namespaces but its cgroup and six sysctls."""
+    """Settings of the kubelet. Outside its namespaces, it changes only its cgroup and six sysctls."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",

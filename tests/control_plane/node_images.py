@@ -1,6 +1,6 @@
-"""The images of the tests' node, which no registry has: Hearth's own, and those of the programs that tests run.
+"""Builds the images for the tests' node, which are in no registry: Hearth's own image and the programs that tests run.
 
-They are built by the code that builds Hearth's image, from Debian's packages, and kept until what they are made of changes.
+They are built from Debian packages by the same code as Hearth's image, and cached until their sources change.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ POSTGRES_PACKAGES = (
     *("libtinfo6", "libcrypt1", "libgnutls30", "libp11-kit0", "libffi8", "libidn2-0", "libunistring2", "libtasn1-6"),
     *("libnettle8", "libhogweed6", "libgmp10", "libuuid1"),
 )
-"""PostgreSQL and the libraries that it is linked with; its compiler of queries, with LLVM, is left out."""
+"""PostgreSQL and its linked libraries, without its JIT compiler, which needs LLVM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +154,7 @@ IMAGES = (
 
 
 def ensure() -> dict[str, Path]:
-    """By name with tag the archives of all images; builds what is missing."""
+    """Return the archives of all images by name and tag; missing images are built."""
     programs = {
         name: go_programs.build_go_program(Program(name=name, module=places.HERE / name, package="."))
         for name in sorted({image.program for image in IMAGES if image.program})
@@ -170,7 +170,7 @@ def ensure() -> dict[str, Path]:
 
 
 def ensure_one(name: str, parts: Iterable[bytes], make: Callable[[Path], Path]) -> Path:
-    """The archive of one image; builds it unless the cache has it of the same parts. make: returns its layout."""
+    """Return the archive of one image; builds it unless it is cached with the same parts. make: returns its layout."""
     digest = hashlib.sha256(b"\0".join([Path(__file__).read_bytes(), *parts])).hexdigest()[:16]
     kept = find_cache(name) / f"{digest}.tar"
     if not kept.exists():
@@ -218,7 +218,7 @@ def build(image: Image, program: Path | None, work: Path) -> Path:
 
 
 def read_sources() -> list[bytes]:
-    """Everything that Hearth's image is made of in this checkout."""
+    """The sources of Hearth's image in this checkout."""
     sources = [*(image_wheels.ROOT / "operator").rglob("*.py"), *(image_wheels.ROOT / "manifests/image").glob("*.py")]
     sources += [image_wheels.ROOT / "pyproject.toml", image_wheels.ROOT / "requirements.lock"]
     return [b"%b %b" % (str(path).encode(), path.read_bytes()) for path in sorted(sources)]

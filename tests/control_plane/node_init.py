@@ -1,4 +1,6 @@
-"""The first process of a node's namespaces: starts everything in it, and reaps. With its end, all of that ends.
+"""The init process of a node's namespaces: starts all programs and reaps orphans.
+
+When it ends, everything in the namespaces ends.
 
     node_init.py FOLDER PROGRAMS …
 
@@ -22,25 +24,25 @@ from typing import NoReturn
 import node_files
 
 PATIENCE_SECONDS = 180.0
-"""An order of magnitude above what an idle machine needs."""
+"""Ten times the duration on an idle machine."""
 POLL_SECONDS = 0.1
 PRIVATE = ("/run", "/var/log", "/var/lib")
 """Folders of the machine that runtime, kubelet and network plugins write to; here they are in memory."""
 
 
 class Broken(Exception):
-    """The node does not come up; the text says why."""
+    """The node cannot start; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What is started."""
+    """The programs of the node, and the order of their start."""
 
     folder: Path
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def run(self) -> None:
-        """Start everything, in the order in which one thing needs another."""
+        """Start all programs in the order of their dependencies."""
         self.isolate()
         self.start_control_plane()
         self.import_images()
@@ -56,7 +58,7 @@ class Node:
             if not self.folder.is_relative_to(place):
                 call("mount", "-t", "tmpfs", "tmpfs", place)
         call("mount", "--make-rshared", "/")
-        # Without it, the pull of an unknown image asks the name servers of the machine for a minute.
+        # Without this, pulling an unknown image queries the machine's name servers for a minute.
         resolver = Path("/etc/resolv.conf").resolve()
         resolver.parent.mkdir(parents=True, exist_ok=True)
         resolver.touch()
@@ -67,7 +69,7 @@ class Node:
         call("ip", "link", "set", node_files.NODE, "up")
         call("ip", "route", "add", "default", "dev", node_files.NODE)
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-        # Where the kernel has it as a module that is not loaded, bridged packets pass no rules, and none are needed.
+        # If the kernel module is not loaded, bridged packets bypass the rules, and none are needed.
         with contextlib.suppress(OSError):
             Path("/proc/sys/net/bridge/bridge-nf-call-iptables").write_text("1")
 
@@ -106,7 +108,7 @@ class Node:
             call(*command)
 
     def start_controllers(self) -> None:
-        """Everything that needs the API server. The controllers look for its kinds at their start alone."""
+        """Start all programs that need the API server. The controllers discover its kinds only at startup."""
         pki = self.folder / "pki"
         alone = ("--leader-elect=false", "--bind-address=127.0.0.1")
         self.start(
@@ -134,7 +136,7 @@ class Node:
             )
 
     def wait(self, what: str, is_there: Callable[[], bool]) -> None:
-        """Return once that is so. Raises Broken if a program has ended, or nothing comes."""
+        """Wait until the condition holds. Raises Broken if a program has ended, or after the time limit."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while not is_there():
             for name, process in self.processes.items():
@@ -145,7 +147,7 @@ class Node:
             time.sleep(POLL_SECONDS)
 
     def ask(self, *arguments: str) -> str:
-        """What kubectl prints; "" if it fails."""
+        """Return the output of kubectl; "" if it fails."""
         command = ["kubectl", f"--kubeconfig={self.folder}/admin.kubeconfig", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
@@ -154,7 +156,7 @@ READY = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
 
 
 def call(*command: str) -> None:
-    """Run a command to its end."""
+    """Run a command and wait until it exits."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Broken(f"`{' '.join(command)}` failed: {done.stderr.strip() or done.stdout.strip()}")
@@ -166,7 +168,7 @@ def read_end(log: Path) -> str:
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
-    """Start everything, then reap what loses its parent, until the signal to end."""
+    """Start all programs, then reap orphans until the signal to end."""
     folder, *programs = arguments
     # The first process of a PID namespace ignores a signal that it does not handle.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))

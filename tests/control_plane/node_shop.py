@@ -27,12 +27,12 @@ import progress
 import node
 
 ADDRESS = "10.96.80.80"
-"""Of the Service of the page. Programs of the machine do not know the names of the cluster."""
+"""Address of the page's Service. Programs on the machine cannot resolve names of the cluster."""
 LABELS = {"app": "store", "tier": "api"}
 
 
 def make_objects() -> list[dict[str, Any]]:
-    """What the Stack expects in its namespace, and the fixed address of its page."""
+    """The objects that the Stack expects in its namespace, including a Service with a fixed address for its page."""
     return [
         {
             "apiVersion": "v1",
@@ -71,7 +71,7 @@ def open_page(home: places.Home) -> int:
 
 
 def main() -> int:
-    """Do as the module says; the exit code is the command's."""
+    """Run the command on the node; return its exit code."""
     parser = argparse.ArgumentParser(
         prog="node_shop.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -22,7 +22,10 @@ class Home:
 
     @property
     def folder(self) -> Path:
-        """Holds everything below. Every process of the control plane has it in its arguments, and no other client has."""
+        """Contains all files below.
+
+        Every process of the control plane has it in its arguments, and no other process has.
+        """
         return _base("XDG_STATE_HOME", ".local/state") / self.name
 
     @property
@@ -37,7 +40,7 @@ class Home:
 
     @property
     def audit_log(self) -> Path:
-        """Where the API server logs all requests, if it does."""
+        """The API server's log of all requests, if enabled."""
         return self.workdir / "clusters" / self.name / "logs" / "audit.log"
 
     @property
@@ -72,6 +75,6 @@ class Home:
 
 
 def _base(variable: str, otherwise: str) -> Path:
-    # The standard has relative paths ignored: they would name another folder in each working directory.
+    # The XDG standard ignores relative paths, because they depend on the working directory.
     given = Path(os.environ.get(variable, ""))
     return (given if given.is_absolute() else Path.home() / otherwise) / "hearth"

@@ -1,7 +1,6 @@
 """Starts, checks and stops the control plane: etcd, API server, controller manager, scheduler, and kwok for the nodes.
 
-It listens only on the loopback interface, and its kubeconfig is a separate file. Must not know how the programs were
-built, nor who needs the control plane.
+It listens only on the loopback interface, and its kubeconfig is a separate file. `binaries` builds the programs.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NODES = 2
 PORTS = range(20_000, 30_000)
 """Ports of API servers: below those that outgoing connections get, and those that kwokctl chooses itself."""
 
-# A start takes four seconds on an idle machine; a busy one gets all the time that it could honestly need.
+# A start takes four seconds on an idle machine. The limit is generous for a busy one.
 PATIENCE = timedelta(seconds=120)
 
 # Their absence makes a control plane incomplete. kwokctl is there only while it starts the others.
@@ -40,7 +39,7 @@ class Start:
     """The settings of a control plane."""
 
     binaries: str
-    limited: bool  # whether priority and fairness, and so throttling, are on
+    limited: bool  # whether priority and fairness, and so throttling, are enabled
     kept: bool  # whether it stays up when it is unused
     audited: bool = False  # whether the API server writes a log of all requests
 
@@ -70,7 +69,7 @@ def missing_components(home: places.Home) -> frozenset[str]:
 
 
 def is_answering(home: places.Home, start: Start) -> bool:
-    """Whether the API server calls itself ready."""
+    """Whether the API server reports that it is ready."""
     answer = kubectl(home, start.binaries, "get", "--raw=/readyz", "--request-timeout=5s")
     return answer.returncode == 0 and answer.stdout.strip() == "ok"
 
@@ -78,7 +77,7 @@ def is_answering(home: places.Home, start: Start) -> bool:
 def create(home: places.Home, start: Start) -> None:
     """Start the control plane, at most twice, and return when pods could be scheduled.
 
-    kwokctl chooses ports before its components listen on them; any other program of the machine may be faster.
+    kwokctl chooses ports before its components listen on them, so another program may take a port first.
     """
     try:
         _create(home, start)
@@ -106,14 +105,14 @@ def _create(home: places.Home, start: Start) -> None:
 
 
 def remember(home: places.Home, start: Start) -> None:
-    """Note how the control plane was started; from now on it counts as complete."""
+    """Record how the control plane was started; from now on it counts as complete."""
     beside = home.record.with_suffix(".new")
     beside.write_text(json.dumps(asdict(start)))
     beside.replace(home.record)
 
 
 def delete(home: places.Home) -> None:
-    """End every process of the control plane and remove its files, however little of it is left."""
+    """End every process of the control plane and remove its files, even if only parts of it remain."""
     home.record.unlink(missing_ok=True)
     processes.end(PROGRAMS, using=home.folder)
     shutil.rmtree(home.workdir, ignore_errors=True)
@@ -128,7 +127,7 @@ def kubectl(home: places.Home, binaries: str, *arguments: str, stdin: str = "") 
 
 
 def _read_record(home: places.Home) -> Start | None:
-    """None as well if the record is not one that this version writes: then all is restarted."""
+    """Also None if another version wrote the record; the control plane is then restarted."""
     try:
         return Start(**json.loads(home.record.read_text()))
     except (OSError, ValueError, TypeError):
@@ -169,7 +168,9 @@ def _configuration(start: Start) -> str:
 
 
 def _play_the_nodes(home: places.Home, start: Start) -> None:
-    """Say how nodes and pods behave, then make the nodes; without the first they would never be ready."""
+    """Configure the simulated behavior of nodes and pods, then create the nodes; without the behavior they would never
+    be ready.
+    """
     stages = places.HERE / "stages.yaml"
     applied = kubectl(home, start.binaries, "apply", "--server-side", f"--filename={stages}")
     if applied.returncode != 0:
@@ -227,7 +228,7 @@ def _reason(home: places.Home) -> str:
 
 
 def environment(home: places.Home, binaries: str) -> dict[str, str]:
-    """Ours without anything that would steer kwokctl or lead to another cluster."""
+    """The current environment without variables that configure kwokctl or lead to another cluster."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith("KWOK_") and key != "KUBECONFIG"}
     # kwokctl prefers a kubectl on PATH to the one that it was given.
     path = os.pathsep.join([binaries, ours.get("PATH", os.defpath)])

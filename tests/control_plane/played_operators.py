@@ -1,6 +1,6 @@
 """Simulated statuses of custom resources whose controllers a bare control plane does not run.
 
-Knows CRDs and requests; must not know the order of a trial.
+The order of a trial is in `import_files`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hearth.model.kinds import Kind
 
 TIMESTAMP = "2026-01-01T00:00:00Z"
 PASSING = frozenset({404, 409, 429})
-"""Refusals that pass: the kind is not served yet or no longer, its storage is starting, or the object has changed."""
+"""Temporary errors: the kind is not served (yet or any longer), its storage is starting, or the object has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Reporter:
     """The schema of each status field that the kind requires."""
 
     async def report(self, connection: Connection) -> None:
-        """Report the object's present generation as available, if it exists and no report on it does."""
+        """Report the object's current generation as available, if the object exists and has no report on it yet."""
         path = api_requests.object_path(self.kind, self.namespace, self.name)
         try:
             found = await connection.request("GET", path)
@@ -100,11 +100,11 @@ def find_status_schema(spec: Any, version: str) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalizer:
-    """A controller that holds its custom resources by a finalizer, as long as its workload is there and has rights."""
+    """A controller that adds a finalizer to its custom resources, as long as its workload exists and has rights."""
 
     kind: Kind
     namespace: str
-    """Of the objects; "" for all."""
+    """Namespace of the objects; "" for all."""
     workload: str
     """The path of its Deployment, StatefulSet or DaemonSet."""
     account: str

@@ -18,7 +18,7 @@ PROC = Path("/proc")
 
 
 def find(programs: frozenset[str], *, using: Path) -> dict[int, str]:
-    """Running processes of these programs that name the folder in their arguments: number → program."""
+    """Running processes of these programs that have the folder in their arguments: PID → program."""
     return {
         number: Path(arguments[0]).name
         for number, arguments in _list_all()
@@ -29,7 +29,7 @@ def find(programs: frozenset[str], *, using: Path) -> dict[int, str]:
 def end(programs: frozenset[str], *, using: Path) -> None:
     """Kill the processes that `find` finds, and return when none is left.
 
-    They get no chance to shut down: nothing they hold is worth saving, and the API server would take its time.
+    They are not shut down gracefully: they have no state worth saving, and the API server would take long.
     """
     while left := find(programs, using=using):
         for number in left:
@@ -39,7 +39,7 @@ def end(programs: frozenset[str], *, using: Path) -> None:
 
 
 def _list_all() -> Iterator[tuple[int, list[str]]]:
-    """Every process that has arguments; one that has ended and only waits to be reaped has none."""
+    """Every process that has arguments; zombies have none."""
     if not PROC.joinpath("self", "cmdline").exists():
         yield from _ask_ps()
         return

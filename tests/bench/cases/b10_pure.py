@@ -33,7 +33,8 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 def measure_template(template: dict[str, object]) -> dict[str, float]:
-    """Milliseconds of CPU: of compiling it, of all decisions until it is converged, of a pass over all, and of an event."""
+    """Milliseconds of CPU to compile it, decide until it has converged, pass over all resources, and handle one event.
+    """
     definition = Definition(template=template, parameters={"value": "one"})
     compiled: list[Blueprint] = []
     world = World()
@@ -57,7 +58,7 @@ def measure_template(template: dict[str, object]) -> dict[str, float]:
 
 
 def find_cpu_ms(work: Callable[[], object]) -> float:
-    """Milliseconds of CPU that it takes."""
+    """Milliseconds of CPU that the call takes."""
     begun = time.process_time()
     work()
     return 1000 * (time.process_time() - begun)

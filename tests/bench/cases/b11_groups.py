@@ -25,8 +25,9 @@ LIFE = (("created", user.create), ("changed", user.change), ("deleted", user.del
 
 
 async def measure_beside(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """A Stack, a group, and the Stack again: the group compared with the mean of both; and a group that grows by
-    one.
+    """Measure a Stack, a group, and the Stack again.
+
+    The group is compared with the mean of both Stacks. Also a group that grows by one.
     """
     count = QUICK if options.quick else MEMBERS
     stack = Workload(template=workload.make_flat_template(count), stacks=1)
@@ -52,13 +53,13 @@ async def measure_act(lab: Lab, operator: Operator, owner: str, work: Workload, 
 
 
 def compare(phase: Phase, one: Phase, other: Phase) -> Mapping[str, float]:
-    """The group's figures as a part of the Stack's."""
+    """The group's figures relative to the Stack's."""
     seconds, cpu = (one.seconds + other.seconds) / 2, (one.operator_cpu + other.operator_cpu) / 2
     return {"seconds / Stack": phase.seconds / seconds, "operator CPU / Stack": phase.operator_cpu / cpu}
 
 
 async def measure_growth(lab: Lab, operator: Operator, group: GroupWorkload, *, generation: int = 2) -> Phase:
-    """The group's size is raised by one, again and again. generation: the present one."""
+    """Repeatedly raise the group's size by one. generation: the current one."""
     count = QUICK_CHANGES if lab.options.quick else CHANGES
     (raw,) = group.make_stacks(lab.namespace)
 
@@ -102,7 +103,9 @@ async def measure_rolling(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 async def measure_one_changed(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """One member of a collection of few members, and of many, changes again and again; many get one more; a group grows."""
+    """Repeatedly change one member of a small and of a large collection, add members to the large one, and grow a
+    group.
+    """
     many = QUICK if options.quick else MEMBERS
     count = QUICK_CHANGES if options.quick else CHANGES
     async with lab_module.opened(options, name, kinds=[CONFIG_MAP]) as lab, lab.operator() as operator:

@@ -49,7 +49,7 @@ async def measure(options: BenchmarkOptions, name: str, *, count: int) -> list[P
 
 
 async def live(lab: Lab, operator: Operator, work: Workload, what: str) -> list[Phase]:
-    """Created, a field of each object changed, deleted."""
+    """Create, change a field of each object, and delete."""
     empty = usage.read_memory(operator.number)
     created = await lab.measure(operator, f"{what} created", work, functools.partial(user.create, lab, work))
     held = (usage.read_memory(operator.number) - empty) / work.stacks / KIBIBYTE
@@ -71,7 +71,7 @@ def compare(phase: Phase, other: Phase) -> Phase:
 
 @contextlib.asynccontextmanager
 async def defined(lab: Lab, template: Object) -> AsyncIterator[None]:
-    """The kind is served and watched meanwhile."""
+    """Serve and watch the kind within the block."""
     await lab.api.send("POST", PATH.rpartition("/")[0], body=make_definition(template))
     try:
         await wait(lab, lambda status: (status.get("rollout") or {}).get("phase") == "Complete")

@@ -22,7 +22,7 @@ KIBIBYTE = 1024
 
 
 async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """Two phases: all created, and a second life of the operator that begins with something to repair."""
+    """Two phases: all Stacks are created, then the operator restarts with one object to repair."""
     stacks = QUICK if options.quick else STACKS
     work = Workload(template=workload.make_flat_template(CHILDREN), stacks=stacks)
     async with lab_module.opened(options, name, kinds=work.kinds) as lab:
@@ -39,7 +39,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 async def restart(lab: Lab, work: Workload) -> Phase:
     """The second life, measured from the start of its process.
 
-    One object was deleted while no operator was there: until it is back is the time to the first repair.
+    One object is deleted while no operator runs. The time until it is recreated is the time to the first repair.
     """
     path = repairs.path_of(lab.namespace, "stack-0-settings0")
     async with contextlib.AsyncExitStack() as parts:

@@ -21,7 +21,7 @@ WIDTH = 100
 
 
 async def measure_flat(options: BenchmarkOptions, name: str, *, resources: int) -> list[Phase]:
-    """The phases of one Stack of ConfigMaps that have nothing to do with each other."""
+    """The phases of one Stack of independent ConfigMaps."""
     number = QUICK if options.quick else resources
     return await measure(options, name, workload.make_flat_template(number))
 
@@ -34,7 +34,7 @@ async def measure_chain(options: BenchmarkOptions, name: str, *, resources: int)
 
 
 async def measure_layers(options: BenchmarkOptions, name: str, *, layers: int) -> list[Phase]:
-    """Of one whose resources each name one of the layer before."""
+    """The phases of one Stack whose resources each name a resource of the previous layer."""
     template = workload.make_layered_template(2 if options.quick else layers, width=QUICK if options.quick else WIDTH)
     return await measure(options, name, template)
 

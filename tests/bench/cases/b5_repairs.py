@@ -56,13 +56,13 @@ async def measure_bare(lab: Lab, work: Workload, rounds: int) -> dict[str, dict[
 
 
 def name_paths(namespace: str, work: Workload) -> list[str]:
-    """Where the objects of the only Stack are."""
+    """The paths of the objects of the only Stack."""
     return [repairs.path_of(namespace, f"stack-0-{name}") for name in work.template["resources"]]
 
 
 @dataclass(slots=True, kw_only=True)
 class Site:
-    """Objects that a user repairs, and how long it takes."""
+    """Objects that are broken and repaired, and the time this takes."""
 
     lab: Lab
     heard: Arrivals

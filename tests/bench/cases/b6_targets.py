@@ -28,13 +28,13 @@ class Waste:
     def __init__(self) -> None:
         self.wanted = ""
         self.is_taken = False
-        """Whether the API server has answered that target: before, only the user can know of it."""
+        """Whether the API server has accepted the target. Before that, only the user knows it."""
         self.writes = 0
         self.wasted = 0
         self.wasted_knowingly = 0
 
     def take(self, event: Object) -> None:
-        """Hear of a change."""
+        """Receive a change."""
         if event["type"] in ("ADDED", "MODIFIED"):
             is_wasted = event["object"]["data"]["value"] != self.wanted
             self.writes += 1
@@ -42,7 +42,7 @@ class Waste:
             self.wasted_knowingly += is_wasted and self.is_taken
 
     def find_shares(self) -> dict[str, float]:
-        """Of all writes, in percent."""
+        """The shares of all writes, in percent."""
         one = 100 / max(1, self.writes)
         return {
             "wasted writes %": one * self.wasted,
@@ -51,7 +51,9 @@ class Waste:
 
 
 async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """Two phases: one change of all objects, undisturbed; and one change after the other, each before the last is done."""
+    """Two phases: one undisturbed change of all objects; then a series of changes, each before the previous one is
+    complete.
+    """
     count, targets = (QUICK, QUICK_TARGETS) if options.quick else (OBJECTS, TARGETS)
     work = Workload(template=workload.make_flat_template(count), stacks=1)
     async with lab_module.opened(options, name, kinds=work.kinds) as lab, lab.operator() as operator:
@@ -68,7 +70,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 async def change_often(lab: Lab, waste: Waste, targets: int, last: list[float]) -> None:
-    """One target after the other; `last` gets the seconds that the last one took."""
+    """Set one target after the other. `last` receives the duration of the last one in seconds."""
     path = user.path_of(workload.make_stack("stack-0", lab.namespace, {}))
     begun = 0.0
     for number in range(targets):

@@ -1,6 +1,6 @@
 """B7: a user takes one field back ten times a second, for a minute, while objects of another Stack are deleted.
 
-It shows how often the contested object is written, and whether anybody else has to wait for that.
+It shows how often the contested object is written, and whether other Stacks have to wait for that.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ PAUSE = 0.1
 
 
 class Answers:
-    """How often one object was written back."""
+    """Counts how often one object was written back."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.count = 0
 
     def take(self, event: Object) -> None:
-        """Hear of a change."""
+        """Receive a change."""
         self.count += event["object"]["metadata"]["name"] == self._name and repairs.is_mended(event)
 
 
@@ -68,7 +68,7 @@ async def repair(lab: Lab, heard: Arrivals, paths: Sequence[str], seconds: float
 
 @contextlib.asynccontextmanager
 async def contesting(lab: Lab, name: str) -> AsyncIterator[Answers]:
-    """A user changes one field of that object again and again meanwhile."""
+    """Let a user change one field of that object repeatedly within the block."""
     path = repairs.path_of(lab.namespace, name)
     answers = Answers(name)
 

@@ -20,7 +20,7 @@ MEBIBYTE = 1024 * 1024
 REST, QUICK_REST = 30.0, 3.0
 """Seconds."""
 AFTER_RESTART = 10.0
-"""Seconds in which a restarted operator might start to write after it has reported that it is ready."""
+"""Seconds after its readiness during which a restarted operator might start to write."""
 
 
 async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:

@@ -39,7 +39,7 @@ ALL = (
 
 
 class NoSuchBenchmark(Exception):
-    """The text names those that there are."""
+    """Error for an unknown benchmark; the text lists the known ones."""
 
 
 def choose(names: Sequence[str]) -> list[Benchmark]:

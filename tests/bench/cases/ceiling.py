@@ -36,7 +36,7 @@ async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu:
 
 
 async def measure_in_steps(api: BareApi, workload: Workload, *, namespace: str, read_cpu: ReadCpu) -> Ceiling:
-    """The same one after the other, each once a watch has shown the one before."""
+    """The same in sequence: each object is written after a watch has shown the previous one."""
     async with contextlib.AsyncExitStack() as watches_:
         heard = watches.Arrivals()
         for kind in workload.kinds:
@@ -58,7 +58,7 @@ async def measure_in_steps(api: BareApi, workload: Workload, *, namespace: str, 
 async def find_ceiling(
     workload: Workload, apply: Act, delete: Act, *, namespace: str, read_cpu: ReadCpu, in_flight: int = IN_FLIGHT
 ) -> Ceiling:
-    """The pace of the three pieces of work, done so."""
+    """The pace of the three phases, measured with this function."""
     first = workload.make_children(namespace, value="one")
     second = workload.make_children(namespace, value="two")
     return Ceiling(

@@ -1,7 +1,7 @@
 """The denominator for many small Stacks: a bare loop that sends the same requests as the user and the operator do.
 
-It decides nothing, and waits for nothing but answers. Where the operator sends one status or Event more or less, as time
-allows, this sends the fewer, so that the ceiling is rather too high than too low.
+It decides nothing, and waits only for responses. If the number of statuses or Events varies with timing, this loop
+sends the smaller number, so the ceiling is rather too high than too low.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def make_parts(workload: Workload, namespace: str) -> Iterator[Part]:
 async def create_stack(api: BareApi, part: Part) -> None:
     """The user's request, up to four more about the Stack, and one for each child.
 
-    One status, since the operator writes none of a Stack in progress that is complete within a second.
+    One status: the operator does not report progress of a Stack that completes within a second.
     """
     namespace = part.stack["metadata"]["namespace"]
     answer = await api.send("POST", api_requests.collection_path(STACK, namespace), body=part.stack)
@@ -112,16 +112,16 @@ async def delete_stack(api: BareApi, part: Part) -> None:
 
 
 async def put_finalizers(api: BareApi, part: Part, finalizers: list[str]) -> bytes:
-    """The Stack with these."""
+    """Write the Stack with these finalizers."""
     change = {"metadata": {"finalizers": finalizers}}
     return await api.send("PATCH", user.path_of(part.stack), body=change, content_type=bare_api.MERGE)
 
 
 async def put_revision(api: BareApi, part: Part, answer: bytes, *, number: int) -> None:
-    """The definition of a Stack that was just sent, stored."""
+    """Store the definition of a Stack that was just sent."""
     stack = stack_cache.parse_stack(orjson.loads(answer))
     kinds = frozenset({"v1/ConfigMap", "v1/ServiceAccount"})
-    # The one of a Stack of that name that was there before may wait for the garbage collector.
+    # The revision of an earlier Stack with the same name may still wait for the garbage collector.
     revision = Revision(name=f"{stack.name}-{stack.uid}-{number}", number=number, hash=f"{number:040}", kinds=kinds)
     spec = part.stack["spec"]
     definition = {"template": spec["template"], "parameters": spec["parameters"]}
@@ -166,7 +166,7 @@ def make_condition(name: str, generation: int, *, is_ready: bool) -> Object:
 
 
 def make_event(answer: bytes) -> Object:
-    """The Event that says so."""
+    """The Event that reports it."""
     stack = stack_cache.parse_stack(orjson.loads(answer))
     said = EventContent(type_="Normal", reason="Complete", message="all 4 resources are ready")
     return event_recorder.make_event(

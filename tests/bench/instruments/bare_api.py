@@ -25,19 +25,21 @@ MERGE = "application/merge-patch+json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 IN_FLIGHT = 32
-"""Both cores of a small API server are full with that many."""
+"""This number keeps both cores of a small API server busy."""
 STREAM_SECONDS = 3600
 BUSY = 429
 BUSY_READS = 10
-"""Reads that are sent again, a second later each, while the API server says that it is busy: so it answers for some
-seconds after a definition of the kind was changed."""
+"""Retries of a read, one per second, while the API server responds that it is busy.
+
+It does so for some seconds after a change of the kind's definition.
+"""
 APPLY_QUERY = "fieldManager=bench&force=true&fieldValidation=Strict"
 
 Item = TypeVar("Item")
 
 
 class Disturbed(Exception):
-    """A measurement came to nothing; the text says why."""
+    """A measurement failed; the text has the reason."""
 
 
 def find_reasons(error: Exception) -> list[str]:
@@ -66,7 +68,7 @@ class BareApi:
         accept: str = JSON,
         reads: int = BUSY_READS,
     ) -> bytes:
-        """The answer, unparsed. reads: how often a busy server is asked."""
+        """Return the unparsed response. reads: how often a busy server is asked."""
         data = None if body is None else orjson.dumps(body)
         url = yarl.URL(self._server + path, encoded=True)
         headers = {"Content-Type": content_type, "Accept": accept}
@@ -97,7 +99,7 @@ class BareApi:
         limits = aiohttp.ClientTimeout(total=None)
         async with self._session.get(url, headers={"Accept": accept}, timeout=limits) as response:
             if response.status == BUSY:
-                # The caller watches again from where it is.
+                # The caller restarts the watch at the current version.
                 await asyncio.sleep(1)
                 return
             if response.status >= 300:
@@ -126,7 +128,7 @@ async def connected(kubeconfig: str) -> AsyncIterator[BareApi]:
 async def for_each(
     items: Iterable[Item], do: Callable[[Item], Awaitable[object]], *, in_flight: int = IN_FLIGHT
 ) -> None:
-    """Call it for each of them, that many at a time."""
+    """Call a function for each item, a limited number at a time."""
     left = iter(items)
 
     async def work() -> None:

@@ -16,12 +16,12 @@ READS = frozenset({"get", "list"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The rate at which a bare loop writes objects, and its cost."""
+    """Rate and cost of a bare loop that writes objects."""
 
     rate: float
     """Objects a second."""
     cpu_ms: float | None
-    """Milliseconds of CPU for one object, of the loop and of the control plane; None where the latter is elsewhere."""
+    """Milliseconds of CPU per object, for the loop and the control plane; None if the control plane runs elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Phase:
     name: str
     stacks: int
     objects: int
-    """Children that the work was about."""
+    """Number of children that were written."""
     seconds: float
     """From the user's first request until every Stack reports completion or is deleted."""
     written_seconds: float | None = None
@@ -52,7 +52,7 @@ class Phase:
     """Milliseconds of CPU that the bare loop and the control plane took for one object."""
     operator_cpu: float
     control_plane_cpu: float | None
-    """API server and etcd; None where they are not on this machine."""
+    """CPU of API server and etcd; None if they are not on this machine."""
     others_share: float
     """The share of the machine's CPU time of unrelated processes."""
     peak_rss: int
@@ -69,7 +69,7 @@ class Phase:
 
     @property
     def ratio(self) -> float | None:
-        """The rate as a part of the ceiling."""
+        """The rate relative to the ceiling."""
         return None if self.ceiling is None else self.rate / self.ceiling
 
     @property
@@ -97,7 +97,7 @@ class Phase:
 
     @property
     def requests_per_stack(self) -> float:
-        """Without Events, which inform users and change nothing."""
+        """Requests per Stack, without Events, which only inform users."""
         return sum(count for name, count in self.requests.items() if not is_event(name)) / self.stacks
 
     @property
@@ -171,7 +171,7 @@ def describe(phase: Phase) -> dict[str, Any]:
 
 
 def parse(figures: Mapping[str, Any]) -> Phase:
-    """The phase that `describe` made this of."""
+    """The phase that `describe` wrote."""
     return Phase(**{name: value for name, value in figures.items() if name not in DERIVED})
 
 

@@ -33,7 +33,7 @@ class BenchmarkOptions:
     kubeconfig: Path
     """Absolute."""
     quick: bool
-    """A few objects only: to see that it works, not how fast."""
+    """Use only a few objects, to test that it works, not how fast."""
     profiles: Path | None
     """A folder for profiles of the operator; making them slows it down by half."""
     say: Say
@@ -59,7 +59,7 @@ class Moment:
     time: float
     machine_cpu: float
     known_cpu: float
-    """Of the operator, of the whole control plane, and our own."""
+    """CPU of the operator, the control plane and this process."""
     control_plane_cpu: float
     operator_cpu: float
     requests: Counter[str]
@@ -78,7 +78,7 @@ class Lab:
     stacks: Stacks
     children: Children
     servers: list[int]
-    """The processes of the API server and its store; none where they are not on this machine."""
+    """The processes of the API server and etcd; empty if they are not on this machine."""
     rest_of_control_plane: list[int]
 
     def say(self, sentence: str) -> None:
@@ -86,7 +86,7 @@ class Lab:
         self.options.say(f"{self.benchmark}: {sentence}")
 
     def operator(self, *options: str) -> AbstractAsyncContextManager[Operator]:
-        """A life of the operator, with these further flags."""
+        """Run the operator within the block, with these further flags."""
         folder = self.options.profiles
         profile = profiles.path_of(folder, self.benchmark) if folder else None
         return operator_run.running(
@@ -121,7 +121,7 @@ class Lab:
         return await self.finish(operator, name, workload, before=before, done=await self.look(operator))
 
     async def finish(self, operator: Operator, name: str, workload: Workload, *, before: Moment, done: Moment) -> Phase:
-        """The figures of work that was done by a moment, with all that the operator did for it since."""
+        """The figures of work that ended at a moment, including the operator's activity for it since then."""
         await operator.wait_quiet()
         after = await self.look(operator)
         written = self.children.last_change - before.time
@@ -151,7 +151,7 @@ def find_others_share(before: Moment, after: Moment) -> float:
 
 @contextlib.asynccontextmanager
 async def opened(options: BenchmarkOptions, benchmark: str, *, kinds: list[Kind]) -> AsyncIterator[Lab]:
-    """A lab for one benchmark. kinds: of the children that it makes."""
+    """A lab for one benchmark. kinds: the kinds of the children that it creates."""
     folder = options.kubeconfig.parent
     async with contextlib.AsyncExitStack() as parts:
         api = await parts.enter_async_context(bare_api.connected(str(options.kubeconfig)))

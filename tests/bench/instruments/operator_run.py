@@ -46,20 +46,20 @@ class Operator:
             return figures.count_requests(await answer.text())
 
     async def wait_ready(self) -> None:
-        """Wait until it has seen everything once."""
+        """Wait until it has processed every object once."""
         async with asyncio.timeout(START_TIMEOUT):
             while not await self._is_ready():  # noqa: ASYNC110 -- it is another process that we wait for
                 await asyncio.sleep(LOOK)
 
     async def wait_quiet(self) -> None:
-        """Until it sends nothing more."""
+        """Wait until it sends no more requests."""
         before, now = None, await self.get_requests()
         while before != now:
             await asyncio.sleep(QUIET)
             before, now = now, await self.get_requests()
 
     async def wait_started(self) -> None:
-        """Until its start has ended: it calls itself ready while kopf is still being imported, in a thread of its own."""
+        """Wait until its start has ended: it reports ready while a thread still imports kopf."""
         before, now = -1.0, usage.read_cpu([self.number])
         while now - before > NEXT_TO_NONE:
             await asyncio.sleep(AT_REST)
@@ -124,6 +124,6 @@ async def spawn(command: tuple[str, ...], *, log: int) -> asyncio.subprocess.Pro
         stderr=log,
         # Settings of other operators on this machine do not apply to this one.
         env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
-        # A Ctrl-C at the terminal is for us; the operator ends when we say so.
+        # Only this process receives Ctrl-C from the terminal. It stops the operator itself.
         start_new_session=True,
     )

@@ -1,4 +1,4 @@
-"""Where a benchmark happens: namespaces of its own, which leave nothing behind, however it ends."""
+"""Creates namespaces for benchmarks, and cleans them up however the benchmark ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ACCOUNT = "bench-account"
 LOOK = 0.1
 """Seconds between two checks whether a kind is served."""
 PATIENCE = 30.0
-"""Seconds until the API server must have heard of the policy."""
+"""Maximum seconds until the API server applies the policy."""
 
 
 async def install(api: BareApi) -> None:
@@ -63,7 +63,10 @@ async def has_policies(api: BareApi) -> bool:
 
 
 async def install_policy(api: BareApi) -> None:
-    """Let Stacks in namespaces with the label have their finalizer from the beginning; no other client's are touched."""
+    """Add the finalizer to Stacks at creation in namespaces with the label.
+
+    Stacks of other clients are not affected.
+    """
     policy, binding = (yaml.safe_load((MANIFESTS / f"{name}.yaml").read_text()) for name in ("policy", "binding"))
     policy["metadata"]["name"] = binding["metadata"]["name"] = binding["spec"]["policyName"] = NAME
     binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {LABEL: "policy"}}}
@@ -88,14 +91,14 @@ def make_object(kind: Kind) -> Object:
 
 
 async def wait_policy(api: BareApi, namespace: str) -> None:
-    """Until the policy holds in that namespace."""
+    """Wait until the policy takes effect in that namespace."""
     async with asyncio.timeout(PATIENCE):
         while not await has_policy(api, namespace):  # noqa: ASYNC110 -- as above
             await asyncio.sleep(LOOK)
 
 
 async def has_policy(api: BareApi, namespace: str) -> bool:
-    """Whether a Stack would get its finalizer there."""
+    """Whether a new Stack would get its finalizer there."""
     probe = {
         "apiVersion": STACK.api_version,
         "kind": STACK.name,
@@ -105,7 +108,7 @@ async def has_policy(api: BareApi, namespace: str) -> bool:
     try:
         answer = await api.send("POST", f"{api_requests.collection_path(STACK, namespace)}?dryRun=All", body=probe)
     except bare_api.Disturbed:
-        # Those parts of the API server that judge by policies hear of a new kind later than those that serve it.
+        # The API server evaluates policies for a new kind only some time after it serves the kind.
         return False
     return "finalizers" in orjson.loads(answer)["metadata"]
 
@@ -132,13 +135,15 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
 
 
 async def release_stacks(api: BareApi, namespace: str) -> None:
-    """Let Stacks and groups go that a benchmark left behind when it broke: no operator is there to do it."""
+    """Remove the finalizers of Stacks and groups that a failed benchmark left behind, because no operator runs that
+    could.
+    """
     for kind in (STACK, RESOURCE_GROUP):
         await release(api, kind, namespace)
 
 
 async def release(api: BareApi, kind: Kind, namespace: str) -> None:
-    """Let all objects of a kind go."""
+    """Remove the finalizers of all objects of a kind."""
     left = await api.list(api_requests.collection_path(kind, namespace))
     paths = [api_requests.object_path(kind, namespace, raw["metadata"]["name"]) for raw in left["items"]]
 

@@ -1,4 +1,4 @@
-"""What took the time in a profile of the operator: the first few functions by their own time, and with all they called."""
+"""Summarizes a profile of the operator: the top functions by own time and by cumulative time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rank(functions: dict[Function, Figures], column: int, *, shown: int) -> list
 
 
 def is_telling(function: Function) -> bool:
-    """Whether it is one of the operator's own, and not the frame around all of them."""
+    """Whether it is a function of the operator, and not a caller of everything else."""
     file = Path(function[0])
     return file.is_relative_to(OURS) and not set(file.relative_to(OURS).parts) & set(FRAME)
 

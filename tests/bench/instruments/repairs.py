@@ -21,12 +21,12 @@ TAMPERED: Object = {"data": {"value": TAMPERED_VALUE}}
 
 
 def path_of(namespace: str, name: str) -> str:
-    """Where a ConfigMap is."""
+    """The path of a ConfigMap."""
     return api_requests.object_path(CONFIG_MAP, namespace, name)
 
 
 def is_added(event: Object) -> bool:
-    """Whether the object is there again."""
+    """Whether the object exists again."""
     return bool(event["type"] == "ADDED")
 
 
@@ -37,14 +37,14 @@ def is_mended(event: Object) -> bool:
 
 @contextlib.asynccontextmanager
 async def hearing(api: BareApi, namespace: str) -> AsyncIterator[Arrivals]:
-    """Hears of every ConfigMap in the namespace."""
+    """Receive the events of every ConfigMap in the namespace."""
     heard = Arrivals()
     async with watches.watching(api, CONFIG_MAP, namespace, heard.take):
         yield heard
 
 
 async def take_away(api: BareApi, heard: Arrivals, path: str) -> float:
-    """Delete one object; the seconds until it is there again."""
+    """Delete one object; return the seconds until it is recreated."""
     with heard.expect(path.rpartition("/")[2], is_added) as back:
         begun = time.perf_counter()
         await api.send("DELETE", path)
@@ -53,7 +53,7 @@ async def take_away(api: BareApi, heard: Arrivals, path: str) -> float:
 
 
 async def tamper(api: BareApi, heard: Arrivals, path: str) -> float:
-    """Change one object; the seconds until it is as it was."""
+    """Change one object; return the seconds until the change is reverted."""
     with heard.expect(path.rpartition("/")[2], is_mended) as back:
         begun = time.perf_counter()
         await api.send("PATCH", path, body=TAMPERED, content_type=bare_api.MERGE)
@@ -62,7 +62,7 @@ async def tamper(api: BareApi, heard: Arrivals, path: str) -> float:
 
 
 async def take_all_away(api: BareApi, heard: Arrivals, paths: Sequence[str]) -> float:
-    """Delete many at once; the seconds until all are there again."""
+    """Delete many objects at once; return the seconds until all are recreated."""
     begun = time.perf_counter()
     await bare_api.for_each(paths, lambda path: take_away(api, heard, path), in_flight=len(paths))
     return time.perf_counter() - begun
@@ -85,5 +85,5 @@ async def repairing(api: BareApi, namespace: str, targets: Sequence[Target]) -> 
 
 
 def is_broken(event: Object) -> bool:
-    """Whether a user took the object away, or changed it."""
+    """Whether a user deleted or changed the object."""
     return bool(event["type"] == "DELETED" or (event["type"] == "MODIFIED" and not is_mended(event)))

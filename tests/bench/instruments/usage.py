@@ -1,4 +1,4 @@
-"""What processes have used so far: CPU and memory, as Linux counts them under /proc."""
+"""Reads the CPU and memory usage of processes from Linux' /proc."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_cpu(processes: Iterable[int]) -> float:
 
 
 def parse_cpu(stat: str) -> int:
-    """Ticks of CPU in a process's `stat`; the name in it may hold anything, spaces and brackets too."""
+    """Ticks of CPU in a process's `stat`. The process name in it may contain spaces and brackets."""
     fields = stat.rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12])
 
@@ -53,7 +53,7 @@ def read_memory(process: int) -> int:
 
 
 def count_sockets(process: int) -> int:
-    """The connections that a process holds open, those that it listens on included."""
+    """The number of open sockets of a process, including listening ones."""
     count = 0
     for entry in (PROC / str(process) / "fd").iterdir():
         with contextlib.suppress(OSError):

@@ -53,7 +53,7 @@ async def delete(lab: Lab, workload: Workload) -> None:
 
 
 def path_of(stack: Object) -> str:
-    """Where the Stack or group is."""
+    """The path of the Stack or group."""
     return api_requests.object_path(find_kind(stack), stack["metadata"]["namespace"], stack["metadata"]["name"])
 
 

@@ -27,12 +27,12 @@ class Stacks:
         self._reached: dict[str, int] = {}
         """By name; 0: it exists but is not complete."""
         self._numbers: Counter[int] = Counter()
-        """How many have reached each generation: counting all of them at each event would disturb the measurement."""
+        """Number of Stacks by reached generation. Recounting at each event would disturb the measurement."""
         self._is_enough: Callable[[], bool] = lambda: False
         self._enough = asyncio.Event()
 
     def take(self, event: Object) -> None:
-        """Hear of a change."""
+        """Receive a change."""
         raw = event["object"]
         name = raw["metadata"]["name"]
         before = self._reached.pop(name, None)
@@ -78,7 +78,7 @@ class Children:
         """By `time.perf_counter`."""
 
     def take(self, event: Object) -> None:
-        """Hear of a change."""
+        """Receive a change."""
         self.last_change = time.perf_counter()
 
 
@@ -89,7 +89,7 @@ class Arrivals:
         self._expected: dict[str, tuple[asyncio.Event, Callable[[Object], bool]]] = {}
 
     def take(self, event: Object) -> None:
-        """Hear of a change."""
+        """Receive a change."""
         arrival, is_it = self._expected.get(event["object"]["metadata"]["name"], (None, None))
         if arrival is not None and is_it is not None and is_it(event):
             arrival.set()
@@ -109,13 +109,13 @@ class Arrivals:
 async def watching(
     api: BareApi, kind: Kind, namespace: str, take: Callable[[Object], None], *, selector: str = ""
 ) -> AsyncIterator[None]:
-    """Have `take` hear of every change meanwhile. A selector means that only metadata are of interest."""
+    """Call `take` for every change within the block. With a selector, only metadata is read."""
     path = api_requests.collection_path(kind, namespace)
     version = (await api.list(f"{path}?limit=1"))["metadata"]["resourceVersion"]
 
     async def follow() -> None:
         seen, accept = version, bare_api.METADATA if selector else bare_api.JSON
-        # A server ends a watch whenever it likes, at the latest when a definition of the kind was changed.
+        # A server may end a watch at any time, for example when the definition of the kind changes.
         while True:
             async for event in api.watch(path, version=seen, selector=selector, accept=accept):
                 if event["type"] == "ERROR":

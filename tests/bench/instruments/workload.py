@@ -27,10 +27,10 @@ ROLE_BINDING = Kind(
     group="rbac.authorization.k8s.io", version="v1", name="RoleBinding", plural="rolebindings", namespaced=True
 )
 INSTANCE = Kind(group="bench.example", version="v1", name="Corner", plural="corners", namespaced=True)
-"""The kind that a StackDefinition makes."""
+"""The kind that a StackDefinition creates."""
 HASHES = KeyedHasher(b"only as long as any other key")
 NOTE = "example.com/value"
-"""An annotation, where a kind has no field of its own that may change."""
+"""The annotation to change on kinds without a mutable field."""
 
 
 class SomeKinds:
@@ -163,7 +163,7 @@ def with_value(stack: Object, value: str) -> Object:
 
 
 def make_small_template(value: str = "${params.value}") -> Object:
-    """Four objects, as an application's own corner of a namespace has them; the last one names two others.
+    """Four objects, like those of a small application; the last one names two others.
 
     value: of the field of each that changes.
     """
@@ -181,7 +181,7 @@ def make_small_template(value: str = "${params.value}") -> Object:
 
 
 def make_flat_template(count: int) -> Object:
-    """ConfigMaps that have nothing to do with each other."""
+    """Independent ConfigMaps."""
     data = {"value": "${params.value}", "greeting": "hello", "colour": "blue"}
     return make_template({f"settings{number}": make_manifest(CONFIG_MAP, data=data) for number in range(count)})
 
@@ -231,7 +231,7 @@ def make_template(manifests: Mapping[str, Object]) -> Object:
 
 
 def evaluate(stack: Object, *, uid: str) -> list[Target]:
-    """The children of a Stack with that UID, as the operator would write them."""
+    """Return the children of a Stack with that UID, exactly as the operator would write them."""
     metadata, spec = stack["metadata"], stack["spec"]
     identity = StackIdentity(name=metadata["name"], namespace=metadata["namespace"], uid=uid)
     definition = Definition(template=spec["template"], parameters=spec["parameters"])
@@ -246,7 +246,7 @@ def evaluate(stack: Object, *, uid: str) -> list[Target]:
 
 
 def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mapping[str, Object]) -> Target:
-    """One child, given those that came before it."""
+    """Return one child, evaluated with the earlier ones."""
     kind = SomeKinds().find(resource.api_version, resource.kind)
     outcome = resource.manifest.evaluate(written)
     assert kind is not None

@@ -1,4 +1,4 @@
-"""`docs/performance.md`, generated from the stored runs, with plots in the words of Mermaid. Pure."""
+"""Generates `docs/performance.md` from the stored runs, with Mermaid plots. Pure."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ DISTURBED = 0.15
 
 
 def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
-    """The page; the newest run comes last in `runs`. known: the benchmarks that there are, in their order."""
+    """Return the page. runs: the newest comes last; known: all benchmarks in order."""
     begun = find_begun(runs)
     run = gather(runs, begun, known)
     parts = [
@@ -110,7 +110,7 @@ def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
 
 
 def find_begun(runs: Sequence[Run]) -> dict[str, str]:
-    """By benchmark when it ran last."""
+    """The time of the latest run of each benchmark."""
     return {name: run.begun for run in runs for name in run.works}
 
 
@@ -135,7 +135,7 @@ def name_disturbed(run: Run) -> list[str]:
 
 
 def make_history(runs: Sequence[Run], shown: Run) -> Rows:
-    """By phase that is shown the ratio in each run."""
+    """The ratio in each run, by shown phase."""
     by_run = [{(each.benchmark, each.name): each.ratio for each in run.phases} for run in runs]
     phases = [(each.benchmark, each.name) for each in shown.phases if each.ratio is not None]
     head = ["benchmark", "phase", *(run.begun for run in runs)]
@@ -143,7 +143,7 @@ def make_history(runs: Sequence[Run], shown: Run) -> Rows:
 
 
 def draw_ratios(run: Run) -> str:
-    """Of every phase that has a ceiling, the rate as a part of it."""
+    """Draw the rate of every phase relative to its ceiling, if it has one."""
     bars = {name_phase(each): each.ratio for each in run.phases}
     return draw_bars("Rate relative to the ceiling", bars, unit="ratio")
 
@@ -155,7 +155,7 @@ def draw_cost(run: Run) -> str:
 
 
 def draw_history(runs: Sequence[Run], benchmark: str, phase: str) -> str:
-    """Run by run the rate of one phase as a part of its ceiling, and below it the same by CPU."""
+    """Draw the rate of one phase relative to its ceiling for each run, and below it the same ratio by CPU."""
     found = {
         run.begun: each for run in runs for each in run.phases if (each.benchmark, each.name) == (benchmark, phase)
     }
@@ -167,7 +167,10 @@ def draw_history(runs: Sequence[Run], benchmark: str, phase: str) -> str:
 def draw_bars(
     title: str, bars: Mapping[str, float | None], *, unit: str, line: Mapping[str, float | None] | None = None
 ) -> str:
-    """A bar for each value; with a line through the others if there are as many. Empty without values."""
+    """Draw a bar for each value, and a line through the other values if there are equally many.
+
+    Empty without values.
+    """
     known = {name: value for name, value in bars.items() if value is not None}
     if not known:
         return ""

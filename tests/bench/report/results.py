@@ -1,4 +1,4 @@
-"""One run's results: as a value, to JSON and from JSON. Pure; must not know how they are shown."""
+"""The results of one run, and their JSON form. Pure; presentation is in `tables` and `page`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Run:
     """Descriptions of the benchmarks."""
     phases: Sequence[Phase]
     is_quick: bool = False
-    """Such figures show that everything works, but not its speed."""
+    """The figures of a quick run show only that everything works, not its speed."""
 
 
 def to_json(run: Run) -> bytes:
@@ -37,7 +37,7 @@ def to_json(run: Run) -> bytes:
 
 
 def from_json(text: bytes) -> Run:
-    """The run that `to_json` wrote down."""
+    """Parse a run that `to_json` wrote."""
     document = orjson.loads(text)
     phases = [figures.parse(each) for each in document.pop("phases")]
     return Run(phases=phases, **document)

@@ -33,7 +33,7 @@ def measured(value: float, says: str, source: str, *, unit: str = "s") -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """Seconds and bytes. Those of the server are spread over its cores, but for the time of a request."""
+    """Costs in seconds and bytes. Server costs are divided by its cores, except the duration of a request."""
 
     cores: int = measured(2, "cores of the API server and its store", "assumed", unit="")
     write: float = measured(1 / 900, "API server: a write", f"{BARE}: 930 ConfigMaps, 680 custom resources a second")

@@ -13,9 +13,9 @@ from bench.scale.scale_costs import GIB, MIB, Costs
 from hearth.engine.status.status_writer import PROGRESS_WRITES_PER_SECOND
 
 STATUSES = 2
-"""Of a Stack that is created in less than a second: the target, and the end."""
+"""Status writes of a Stack that is created in less than a second: the target, and completion."""
 OTHER_WRITES = 3
-"""Of each Stack: its finalizer, its revision, an Event."""
+"""Other writes for each Stack: its finalizer, its revision, an Event."""
 HISTORY_LIMIT = 10
 COMPACTION = 300.0
 """Seconds between two compactions of the store; it keeps overwritten versions until then."""
@@ -60,9 +60,9 @@ class Load:
     tree: Tree
     shards: int
     writes: int
-    """Of all processes, to create everything."""
+    """Writes of all processes to create everything."""
     statuses: int
-    """Of these, the statuses."""
+    """Status writes among them."""
     server_seconds: float
     """Seconds of the API server to create everything, including sending watch events."""
     watch_seconds: float
@@ -73,21 +73,21 @@ class Load:
     restart_seconds: float
     """CPU seconds of one restarted process until it knows that everything is complete."""
     restart_bytes: float
-    """That the server sends if all processes start at once."""
+    """Bytes that the server sends if all processes start at once."""
     restart_server_seconds: float
-    """That it takes the server to send these."""
+    """Server seconds to send these bytes."""
     stored: float
     """Bytes in the store, each Stack with one revision."""
     stored_changing: float
     """The same while every resource is changed: with overwritten versions and second revisions."""
     inline: float
-    """Bytes of the highest Stack, if it held the templates of all others within its own."""
+    """Bytes of the top Stack if its template contained the templates of all other Stacks."""
     rest_writes: float
-    """A second, while nothing happens."""
+    """Writes per second while idle."""
     watches: int
     """Connections that the API server holds open."""
     stack_traffic: float
-    """Bytes a second that go to watches of Stacks while everything is created."""
+    """Bytes per second that are sent to watches of Stacks while everything is created."""
 
     @property
     def seconds(self) -> float:
@@ -235,7 +235,7 @@ LIMITS = (
 
 
 def find_break(limit: Limit, *, shards: int, costs: Costs, per_stack: int = 100, fan_out: int = 100) -> int | None:
-    """The number of resources at which the limit is reached; None if it is not reached, up to a billion."""
+    """The number of resources that reaches the limit; None if even a billion do not reach it."""
 
     def is_broken(resources: int) -> bool:
         tree = Tree(resources=resources, per_stack=per_stack, fan_out=fan_out)
@@ -251,7 +251,7 @@ def find_break(limit: Limit, *, shards: int, costs: Costs, per_stack: int = 100,
 
 
 def find_breaks(*, shards: int, costs: Costs, per_stack: int = 100, fan_out: int = 100) -> Mapping[str, int | None]:
-    """By limit, the first that is reached first."""
+    """Limits in the order in which they are reached."""
     found = {
         limit.name: find_break(limit, shards=shards, costs=costs, per_stack=per_stack, fan_out=fan_out)
         for limit in LIMITS

@@ -27,7 +27,7 @@ class Simulated:
 
 
 def make_all(runs: Sequence[Simulated], target: int, per_stack: int, fan_out: int, *, costs: Costs) -> dict[str, Rows]:
-    """All tables by title; no table of runs if there are none."""
+    """All tables by title. Without runs, their table is omitted."""
     tree = Tree(resources=target, per_stack=per_stack, fan_out=fan_out)
     ran = {"Runs": make_runs(runs)} if runs else {}
     return ran | {
@@ -88,7 +88,7 @@ def make_loads(tree: Tree, *, costs: Costs) -> Rows:
 
 
 def make_breaks(*, per_stack: int, fan_out: int, costs: Costs) -> Rows:
-    """A row for each limit, those that are reached first on top; by number of processes the resources."""
+    """A row for each limit, the first one reached on top; the columns have the resources by number of processes."""
     by_shards = [find_breaks(shards=shards, costs=costs, per_stack=per_stack, fan_out=fan_out) for shards in PROCESSES]
     limits = {limit.name: limit for limit in LIMITS}
     head = ["limit", "at most", "why", *(name_processes(each) for each in PROCESSES)]

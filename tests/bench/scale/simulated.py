@@ -73,14 +73,14 @@ class Station:
 
 
 class Tally(Traffic):
-    """Requests are counted, and not kept: there are too many."""
+    """Counts requests without storing them, because there are too many."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counts = Counter[str]()
 
     def record(self, request: Request) -> str | None:
-        """Count it; nothing is planned for any."""
+        """Count a request; no faults are planned."""
         self.counts[request.verb] += 1
         return None
 
@@ -103,14 +103,14 @@ class MeasuredWire(FakeWire):
         super().__init__(server, log)
 
     async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
-        """The answer, when its turn has come twice."""
+        """Return the response after the time of the process and of the server."""
         costs = self._site.costs
         await self.process.work(costs.of_process(request.verb))
         await self._site.api.work(costs.of_server(request.verb))
         return await super().send(request, act)
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """A change is offered to every watch, and sent to those that ask for it."""
+        """A change is filtered for every watch, and sent to the matching ones."""
         site, raw = self._site, after or before or {}
         is_own = self._share.has_all_buckets or fake_cache.is_labelled(raw, self._share)
         if kind in BUCKETED and names.LABEL_STACK_UID in (raw["metadata"].get("labels") or {}) and not is_own:
@@ -135,13 +135,13 @@ class Found:
     """By verb."""
     virtual_seconds: float
     server_busy: float
-    """Of these, how long the API server had something to do."""
+    """Seconds of them that the API server was busy."""
     process_busy: float
-    """The same of the process that had most."""
+    """Busy seconds of the busiest process."""
     cpu: float
     """Real seconds of CPU that it took to run, engine and fake server together."""
     memory: int
-    """Bytes of this very process after it."""
+    """Memory of this process afterward, in bytes."""
     largest: dict[str, int]
     """By kind the bytes of the largest object, as JSON."""
 
@@ -175,7 +175,7 @@ class Simulation:
         self._largest: dict[str, int] = {}
 
     async def live(self, phases: Collection[str] = PHASES) -> list[Found]:
-        """Created, a field of each resource changed, the processes restarted, deleted: as much of it as is asked for."""
+        """Run the requested phases: create, change a field of each resource, restart the processes, delete."""
         await self._start()
         acts = dict(zip(PHASES, (self._create, self._change, self._restart, self._delete), strict=True))
         found = []
@@ -248,7 +248,7 @@ class Simulation:
             self._say(self._tell())
 
     def _note_size(self, kind: str, raw: Object) -> None:
-        """Once in a while would do, but the largest might be missed."""
+        """Check every object, so that the largest one is not missed."""
         if kind != "ConfigMap":
             self._largest[kind] = max(self._largest.get(kind, 0), len(encode(raw)))
 

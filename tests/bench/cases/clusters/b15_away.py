@@ -33,13 +33,13 @@ from support.real import other_cluster
 
 ROUNDS, QUICK_ROUNDS = 4, 1
 STACKS, QUICK_STACKS = 100, 5
-"""In a round, one after the other."""
+"""Stacks in a round, one after the other."""
 EACH = 4
 """Clusters of each sort, with a Stack each."""
 REMOTE_OBJECTS = 10
 """ConfigMaps of a Stack in another cluster."""
 LATE = 0.3
-"""Seconds by which each piece of a response is late."""
+"""Delay in seconds of each piece of a response."""
 SETTLE = 5.0
 """Seconds until every other cluster was tried."""
 EDIT_EVERY = 5.0
@@ -78,7 +78,7 @@ class Delay:
 
 
 async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, *, delay: float) -> None:
-    """Everything from one to the other, each piece late by as much."""
+    """Forward all data, each piece with the delay."""
     with contextlib.suppress(OSError):
         while piece := await source.read(PIECE):
             await asyncio.sleep(delay)
@@ -89,7 +89,7 @@ async def pass_on(source: asyncio.StreamReader, target: asyncio.StreamWriter, *,
 
 @contextlib.asynccontextmanager
 async def answering(target: tuple[str, int] | None) -> AsyncIterator[str]:
-    """The address of a server that passes on everything late; one that never answers if there is no target."""
+    """The address of a server that forwards everything with a delay. Without a target, it never answers."""
     server = await asyncio.start_server(Delay(target).serve, HOST, 0)
     try:
         yield f"https://{HOST}:{server.sockets[0].getsockname()[1]}"
@@ -122,7 +122,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 @contextlib.asynccontextmanager
 async def serving(lab: Lab) -> AsyncIterator[Operator]:
-    """An operator, some time after its start."""
+    """Run an operator, and wait some time after its start."""
     kubeconfig = str(lab.options.kubeconfig)
     async with operator_run.running(kubeconfig, namespace=lab.namespace, options=OPTIONS) as operator:
         await asyncio.sleep(SETTLE)
@@ -158,7 +158,7 @@ def make_remote_stacks(space: str) -> list[Object]:
 
 
 async def keep_editing(lab: Lab) -> None:
-    """Change the Stacks in late clusters again and again."""
+    """Repeatedly change the Stacks in late clusters."""
     value = 0
     while True:
         value += 1
