@@ -82,9 +82,9 @@ class Refusal:
     code: int
     reason: str | None
     kind: str | None
-    """Of `details`."""
+    """The kind in `details`."""
     causes: tuple[tuple[str | None, str | None], ...]
-    """Reason and field."""
+    """Reason and field of each cause."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class Bench:
     # ------------------------------------------------------------ looking
 
     def cached(self, resource: str) -> Child | None:
-        """The one child of a resource that the cache shows."""
+        """The only child of a resource in the cache."""
         found = self.cluster.children_of(STACK_UID, resource)
         assert len(found) <= 1
         return found[0] if found else None
@@ -162,7 +162,7 @@ class Bench:
         await self.until(lambda: self.cluster.follow(kind, paths))
 
     async def until(self, holds: Callable[[], bool | Awaitable[bool]]) -> None:
-        """Wait until something holds. Raises AssertionError where it never does."""
+        """Wait until a condition holds. Raises AssertionError after the time limit."""
         latest = time.monotonic() + TIMEOUT
         while not await resolve(holds()):
             assert time.monotonic() < latest, "it never came to hold"
@@ -177,12 +177,12 @@ class Bench:
 
 
 async def resolve(answer: bool | Awaitable[bool]) -> bool:
-    """The answer, whether it has to be waited for or not."""
+    """The response, awaited if necessary."""
     return answer if isinstance(answer, bool) else await answer
 
 
 async def refused(request: Awaitable[Any]) -> Refusal:
-    """How a request is refused. Raises AssertionError where it is not."""
+    """Return the refusal of a request. Raises AssertionError if it is accepted."""
     try:
         answer = await request
     except errors.ApiStatusError as error:

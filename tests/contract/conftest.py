@@ -33,7 +33,7 @@ from support.units.blueprints import HASHER
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.cluster)])
 async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    """Either world, ready to be asked."""
+    """The bench for either world."""
     if request.param == "fake":
         wire = FakeWire(FakeServer(time.time), Traffic())
         yield await make_fake(wire)

@@ -15,18 +15,18 @@ from support.stories.world import Address
 from support.units import lost_fields
 
 RULES_NOT_RUN = ("FieldValueInvalid", "<nil>")
-"""The cause that says that rules in CEL were not looked at, since the object has not even the right types."""
+"""The cause that reports that CEL rules were not evaluated, because the object has wrong types."""
 
 
 def owned(child: Child) -> Object:
-    """Our entry's fields under `data`."""
+    """The fields under `data` in Hearth's `managedFields` entry."""
     assert child.ownership is not None
     fields: Object = orjson.loads(child.ownership.fields).get("f:data", {})
     return fields
 
 
 def scaled(child: Child) -> bool:
-    """Whether a user holds the replica count by way of its subresource."""
+    """Whether a user owns the replica count through its subresource."""
     return child.ownership is not None and child.ownership.is_scaled
 
 
@@ -210,7 +210,7 @@ async def test_last_key_of_a_map_becomes_null(bench: Bench) -> None:
 
 
 async def test_namespace_that_is_missing(bench: Bench) -> None:
-    """A 404 that is about the namespace."""
+    """The response is a 404 about the namespace."""
     manifest = bench.config(metadata={"namespace": "no-such-place"}, a="1")
     assert await benches.refused(bench.apply(manifest)) == Refusal(404, "NotFound", "namespaces", ())
 

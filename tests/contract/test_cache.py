@@ -72,7 +72,7 @@ async def test_status_that_is_not_read_is_not_reported(bench: Bench) -> None:
     await bench.apply(manifest)
     await bench.settle(PROBE)
     await bench.user.patch_status(Address.of(manifest), {"ready": True})
-    # The change after it is reported, so the one before would have arrived by then.
+    # The later change is reported, so the earlier one would have arrived before it.
     await bench.user.patch(Address.of(manifest), {"spec": {"value": 2}})
     await bench.until(lambda: bool(bench.ears.children))
     child = bench.cached("web")
@@ -190,7 +190,7 @@ async def test_get(bench: Bench) -> None:
 
 
 async def test_get_of_nothing(bench: Bench) -> None:
-    """A 404 that is about the object."""
+    """The response is a 404 about the object."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="web")
     found = await benches.refused(bench.cluster.get(ref, kind=CONFIG_MAP))
     assert found == Refusal(404, "NotFound", "configmaps", ())
@@ -264,7 +264,7 @@ async def begin(bench: Bench, trigger: RetryTrigger) -> None:
     await bench.until(lambda: bool(bench.ears.causes))
     while bench.ears.causes:
         bench.ears.causes.clear()
-        # Notices are gathered for a second: only after one without any is the next one sure to be news.
+        # Notifications are collected for a second. Only after a second without any is the next one certainly new.
         await asyncio.sleep(QUIET)
 
 

@@ -15,7 +15,7 @@ DATA = frozenset({("data", "a")})
 
 
 def foreign(bench: Bench, name: str, labels: Object | None = None, **data: str) -> Object:
-    """A ConfigMap that is no Stack's."""
+    """A ConfigMap that does not belong to a Stack."""
     metadata = {"name": name, "namespace": bench.namespace, "labels": labels or {}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 

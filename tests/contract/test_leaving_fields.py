@@ -1,4 +1,4 @@
-"""Fields that leave a definition, and what of them stays. On the fake and on a real API server."""
+"""Fields that are removed from a definition, and the parts that remain. On the fake and on a real API server."""
 
 from __future__ import annotations
 

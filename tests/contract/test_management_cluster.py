@@ -83,7 +83,7 @@ async def test_status_of_a_stack_that_is_gone(bench: Bench) -> None:
 
 
 async def test_finalizer_comes_and_goes(bench: Bench) -> None:
-    """Removing it completes the deletion of a Stack, which is forgotten at once."""
+    """Removing the finalizer completes the deletion of a Stack, and the cache forgets it at once."""
     made = await bench.create_stack()
     await bench.home.add_finalizer(find(bench, made))
     assert find(bench, made).finalizers == (names.FINALIZER,)

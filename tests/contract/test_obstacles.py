@@ -1,4 +1,4 @@
-"""Objects whose present content makes the API server reject an apply. On the fake and on a real API server."""
+"""Objects whose current content makes the API server reject an apply. On the fake and on a real API server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def nested(bench: Bench, value: Object) -> Object:
 
 
 async def apply_nested(bench: Bench, value: Object) -> Child:
-    """Apply such a Stack, nothing else."""
+    """Apply only this nested Stack."""
     return await bench.cluster.apply(nested(bench, value), kind=STACK, manager=OURS, force=True)
 
 

@@ -157,7 +157,7 @@ def walk_commands(command: click.Command, context: click.Context) -> Iterator[tu
 
 
 def make_context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
-    """Return the context in which a command prints its help."""
+    """Return the click context that a command needs to print its help."""
     settings = {key: value for key, value in command.context_settings.items() if key != "max_content_width"}
     return click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, **settings)
 

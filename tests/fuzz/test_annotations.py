@@ -1,4 +1,4 @@
-"""Any text in the annotation of a suspended object: it is not trusted, and none of it is written."""
+"""Any text in the annotation of a suspended object: it is not trusted, and the operator writes no part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Half-written and damaged files: the language server answers each of them, and a rename changes only what it names."""
+"""Half-written and damaged files: the language server answers requests on all of them, and a rename changes only the
+name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user, a world and operators on a real API server, each in a namespace of the test's own."""
+"""Fixtures for a user, a world and operators on a real API server, each in its own namespace."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def paster(environment: dict[str, str], kubectl_stack: StackCommand) -> Paster:
 
 @pytest.fixture
 async def workers(kubeconfig: Path, user: RealUser, tmp_path: Path) -> AsyncIterator[Crew]:
-    """The operators of that namespace; at the end their logs must have no errors, and no Stack may be left
-    without one.
-    """
+    """The operators of that namespace. At the end, their logs must have no errors, and no Stack may remain."""
     made = Crew(kubeconfig=kubeconfig, namespace=user.namespace, folder=tmp_path)
     yield made
     await made.dismiss()
@@ -80,12 +78,12 @@ async def workers(kubeconfig: Path, user: RealUser, tmp_path: Path) -> AsyncIter
 
 @pytest.fixture
 async def _alone_defines() -> AsyncIterator[None]:
-    """No other operator serves StackDefinitions meanwhile."""
+    """Ensures that no other operator serves StackDefinitions during the test."""
     async with process_lock.held_meanwhile(process_lock.DEFINERS):
         yield
 
 
 @pytest.fixture
 def definers(_alone_defines: None, workers: Crew) -> Crew:
-    """The operators of that namespace, which may serve StackDefinitions; they exit before others may."""
+    """Operators of that namespace that may serve StackDefinitions. They exit before other operators may serve them."""
     return workers

@@ -121,7 +121,7 @@ def is_established(definition: Object) -> bool:
 
 @contextlib.asynccontextmanager
 async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
-    """The name of a fresh namespace. No client  its end: that it takes a while is outside the scope."""
+    """Provide a fresh namespace. Its deletion is not awaited, because it takes a while and is not measured."""
     name = f"bench-{purpose.lower()}-{uuid.uuid4().hex[:6]}"
     metadata = {"name": name, "labels": {LABEL: "policy"}}
     await api.send("POST", api_requests.collection_path(NAMESPACE), body={"metadata": metadata})

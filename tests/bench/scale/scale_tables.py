@@ -51,7 +51,7 @@ def make_run(run: Simulated, phase: Found) -> list[str]:
     """One phase of a simulated tree; the model only predicts the first."""
     load, tree = run.load, run.load.tree
     is_created = phase.phase == "created"
-    # No client  the end of a restart, so it has no length.
+    # The end of a restart is not awaited, so it has no duration.
     seconds = phase.virtual_seconds if phase.phase != "restarted" else None
     busy = phase.server_busy / seconds if seconds else None
     return [

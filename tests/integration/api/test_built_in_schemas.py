@@ -1,4 +1,4 @@
-"""The schemas that come with the program: as the API server publishes them."""
+"""The schemas that ship with the program equal the schemas that the API server publishes."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def kubectl(kubeconfig: Path) -> Kubectl:
 
 @pytest.fixture(scope="session")
 def installed(kubectl: Kubectl) -> None:
-    """The definition is there and served."""
+    """The definition is installed and served."""
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(crd.make_crds()[0]))
     kubectl("wait", "--for=condition=Established", "crd/stacks.hearth.dev", "--timeout=30s")
 
@@ -62,7 +62,7 @@ def api(installed: None, api_client: Any) -> kubernetes.client.CustomObjectsApi:
 
 
 def make_spec(**template: Any) -> Spec:
-    """A valid spec; these parts of the template are added to one resource or replace it."""
+    """A valid spec whose only resource has these additional or replaced fields."""
     resources = {"web": make_resource()}
     return {"template": {"resources": resources} | template}
 

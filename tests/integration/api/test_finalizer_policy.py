@@ -51,7 +51,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
         await wait_effective(user)
         yield user
     finally:
-        # Where a test broke off, no other client would.
+        # Clean up after a failed test, because no other client does.
         await operator_fleet.abandon_stacks(user)
         for kind, _ in made:
             path = api_requests.object_path(kind, "", name)
@@ -63,7 +63,7 @@ async def bound(world: RealWorld) -> AsyncIterator[RealUser]:
 
 
 async def wait_effective(user: RealUser) -> None:
-    """Until the server has heard of the policy: its finalizer shows in dry runs too."""
+    """Wait until the policy takes effect: its finalizer then appears in dry runs."""
     path = api_requests.collection_path(fake_kinds.STACK.kind, user.namespace)
     probe = make_stack(user.namespace, size=1, name="probe")
     async with asyncio.timeout(TIMEOUT):
@@ -73,7 +73,7 @@ async def wait_effective(user: RealUser) -> None:
                 if finalizers_of(shown):
                     return
             except errors.ApiStatusError as refused:
-                # Policy evaluation learns of a new kind later than the server.
+                # The server evaluates policies for a new kind only some time after it serves the kind.
                 if refused.code != 503:
                     raise
             await asyncio.sleep(POLL)
@@ -129,7 +129,7 @@ async def find_unfinished(user: RealUser, *stacks: dict[str, Any]) -> list[str]:
 
 
 async def find_unrefused(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """The Stack, until it says that its definition is refused."""
+    """The Stack, as long as it does not report that its definition is refused."""
     phase = ((await user.find(Address.of(stack)) or {}).get("status") or {}).get("phase")
     return [] if phase == "CreateFailed" else [f"the phase is {phase}"]
 
@@ -140,6 +140,6 @@ async def find_left(user: RealUser, stack: dict[str, Any]) -> list[str]:
 
 
 async def find_held(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """An objection until only another client's finalizer is left."""
+    """An objection until only another client's finalizer remains."""
     found = await user.find(Address.of(stack))
     return [] if found is not None and finalizers_of(found) == ["example.com/mine"] else ["ours is there"]

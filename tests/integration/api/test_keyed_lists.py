@@ -1,4 +1,4 @@
-"""The lists whose elements must differ: as the API server publishes them, and as it refuses them."""
+"""Lists with unique keys: the API server publishes the same keys, and rejects duplicates."""
 
 from __future__ import annotations
 

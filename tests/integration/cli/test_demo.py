@@ -31,7 +31,7 @@ def _logs_are_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture(autouse=True)
 def _serves_definitions() -> Iterator[None]:
-    """As its operator does, for the whole cluster."""
+    """The demo's operator serves StackDefinitions for the whole cluster."""
     with process_lock.held(process_lock.DEFINERS, is_shared=True):
         yield
 

@@ -66,7 +66,7 @@ class HeatSite:
         return stack
 
     async def wait(self, name: str, reason: str, *, phase: str = "") -> Object:
-        """Wait until a Stack says so of its present spec."""
+        """Wait until a Stack reports this for its current spec."""
         address = stack_manifests.address_in(self.world.namespace, name)
 
         async def look() -> list[str]:
@@ -87,7 +87,7 @@ class HeatSite:
         return await self.user.find(address) or {}
 
     async def wait_all(self, stacks: Iterable[str], reason: str, *, phase: str = "") -> None:
-        """Wait until all of them say so."""
+        """Wait until all Stacks report this."""
         found = await asyncio.gather(*(self.wait(name, reason, phase=phase) for name in stacks), return_exceptions=True)
         assert [each for each in found if isinstance(each, BaseException)] == []
 
@@ -114,7 +114,7 @@ class HeatSite:
         await self.user.patch(stack_manifests.address_in(self.world.namespace, name), dict(change))
 
     def find(self, kind: str, stack: str) -> Object:
-        """The only object of a kind that is no import and in a Stack."""
+        """The only object of a kind that belongs to a Stack and is not imported."""
         (found,) = (
             each
             for each in self.played.find(kind)
@@ -173,7 +173,7 @@ async def test_converted_templates_live(site: HeatSite) -> None:
     await site.wait_all(TEMPLATES, "Complete")
 
     await site.delete_all(TEMPLATES)
-    # It says `deletion_policy: Retain`.
+    # The template sets `deletion_policy: Retain`.
     assert [each["metadata"]["name"] for each in site.played.find("Network")] == ["network-net"]
     assert site.played.find("Server") == []
 

@@ -56,7 +56,7 @@ async def explain_until(kubectl_stack: StackCommand, *expected: str) -> str:
 
 
 async def follow(said: str, shell: Callable[[str], Awaitable[str]], user: RealUser) -> None:
-    """Run the offered commands; then the Stack must be deleted."""
+    """Run the suggested commands, and check that the Stack is then deleted."""
     commands = [each for each in offers.find_commands(said) if not offers.reads(each)]
     assert commands
     for command in commands:

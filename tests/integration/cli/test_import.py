@@ -1,4 +1,4 @@
-"""Imports on a real API server: the whole way of a file, and YAML as kubectl itself reads it."""
+"""Imports on a real API server: from a file to a ready Stack, and YAML as kubectl itself reads it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_kubectl(kubeconfig: Path, *arguments: str) -> str:
 
 
 def import_file(kubeconfig: Path, file: Path, *, seconds: int) -> subprocess.CompletedProcess[str]:
-    """Import a file, run its objects until they are ready or the time is over, and delete them."""
+    """Import a file, wait until its objects are ready or the time limit is reached, and delete them."""
     command = [
         sys.executable,
         str(repository.TESTS / "control_plane" / "import_files.py"),

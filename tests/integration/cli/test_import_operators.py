@@ -151,7 +151,7 @@ async def test_what_helm_keeps_stays_when_the_stack_goes(workers: Crew, user: Re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
-    """A ConfigMap with a sensitive value, and the user who reads and imports it."""
+    """A ConfigMap with a sensitive value, and the user that reads and imports it."""
 
     kubectl: Kubectl
 
@@ -161,12 +161,12 @@ class Masked:
         return found["metadata"]["uid"], found["data"]
 
     def give(self, value: str) -> None:
-        """Set the parameter that the import made."""
+        """Set the parameter that the import created."""
         patch = {"spec": {"parameters": {"configConfigYaml": value}}}
         self.kubectl.call("patch", "stack/again", "--type=merge", f"-p={json.dumps(patch)}")
 
     def wait_refused(self, *parts: str) -> None:
-        """Until the Stack says so."""
+        """Wait until the Stack reports this refusal."""
         message = "jsonpath={.status.conditions[?(@.type=='Ready')].message}"
         found = ""
         for _ in range(300):

@@ -18,7 +18,7 @@ from support.stories import stack_manifests
 
 @pytest.fixture(scope="module")
 def rows() -> Mapping[str, Object]:
-    """A Stack for each row. Made where no loop runs, because the stories have one of their own."""
+    """A Stack for each row. Created outside of an event loop, because the stories run their own."""
     return agreement.list_rows()
 
 
@@ -44,7 +44,7 @@ async def store(user: RealUser, raw: Object, *, name: str) -> None:
 
 
 def renumber(value: Any, generation: int) -> Any:
-    """Return a status with the generation 1 in place of that one."""
+    """Return a status where the given generation is replaced by 1."""
     if isinstance(value, list):
         return [renumber(inner, generation) for inner in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The commands that the verbs of `kubectl stack` and the status offer, run as they are printed."""
+"""Runs the commands that `kubectl stack` and the status suggest, exactly as printed."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> N
     pod = Address(api_version="v1", kind="Pod", namespace=user.namespace, name="shop-run")
     await wait_for(lambda: is_running(user, pod))
     await user.patch_status(pod, {"phase": "Succeeded"})
-    # While it runs the Stack is ready as well.
+    # The Stack also reports ready while the work runs.
     await wait_for(lambda: has_finished(user, "run"))
     said = await paster.stack.expect("retry", "shop", code=1)
 

@@ -33,7 +33,7 @@ from support.stories import stack_manifests
 from support.stories.world import Address
 
 SCREENSHOTS = "HEARTH_SCREENSHOTS"
-"""Where pictures for the documentation are written: `make screenshots`."""
+"""The variable with the folder for the documentation's screenshots: `make screenshots`."""
 pytestmark = [pytest.mark.together, pytest.mark.ecosystem]
 
 
@@ -65,7 +65,7 @@ def browser() -> Iterator[PageBrowser]:
 
 @pytest.fixture(scope="module")
 def site(kubeconfig: Path, api_client: Any, browser: PageBrowser) -> Iterator[Site]:
-    """The page of a namespace with Stacks in many states, entered by its address."""
+    """The opened page of a namespace with Stacks in many states."""
     api = RawApi(api_client)
     made = api.send("POST", "/api/v1/namespaces", body={"metadata": {"generateName": "page-"}})
     namespace = made.body["metadata"]["name"]
@@ -455,7 +455,7 @@ async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: Re
     await asyncio.to_thread(site.browser.click, ".graph a[data-resource='inner']")
     await asyncio.to_thread(site.browser.find, "#dialog .graph a.ready[data-resource='leaf']")
     await asyncio.to_thread(site.browser.click, "#dialog .graph a[data-resource='leaf']")
-    # The picture of the nested Stack names that object as well.
+    # The picture of the nested Stack also contains the name of that object.
     await asyncio.to_thread(
         site.browser.wait, lambda: "ready configmap/outer-inner-leaf" in site.browser.text, "the leaf"
     )

@@ -1,4 +1,4 @@
-"""Random edits on a real API server: the run does what the preview predicted."""
+"""Random edits on a real API server: the actual changes equal the preview."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def choose_edit(chance: random.Random, edits: tuple[str, ...]) -> Edit:
 
 
 def make_spec(drafts: Drafts, environment: Object) -> Object:
-    """The spec of these drafts, whose probes are ready at once. Nothing binds a claim here."""
+    """The spec of these drafts, with probes that are ready at once. Claims are never bound here."""
     quick = {
         name: replace(draft, ready_after=0, kind="config" if draft.kind == "claim" else draft.kind)
         for name, draft in drafts.items()

@@ -1,4 +1,4 @@
-"""`kubectl stack diff` on a real API server: its output equals the later changes, and it writes nothing."""
+"""`kubectl stack diff` on a real API server: its output equals the later changes, and it changes nothing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ KINDS = ("ConfigMap", "Service", "Secret", "Job")
 
 @dataclass(slots=True, eq=False)
 class AuditingProxy(FaultProxy):
-    """Notes the method and the target of each request."""
+    """Records the method and the target of each request."""
 
     seen: list[tuple[str, str]] = field(default_factory=list)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Note it, and pass it on."""
+        """Record the request, and pass it on."""
         self.seen.append((request.method, request.path_qs))
         return await FaultProxy.handle(self, request)
 
@@ -128,7 +128,7 @@ async def test_previews_come_true_and_write_nothing(
     assert await user.find(Address.of(first)) is None
 
     async def wait(*goal: str) -> None:
-        # The proxy passes no watch on before it ends.
+        # The proxy buffers a watch until it ends.
         direct = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
         await direct.expect("wait", "shop", *goal, "--timeout", "60s")
 

@@ -1,4 +1,4 @@
-"""Changes and their rollback on a real API server: what `kubectl stack diff` says about the way back comes true.
+"""Changes and their rollback on a real API server: the predictions of `kubectl stack diff` about a rollback come true.
 
 Each row is a Stack with one change. All of them are changed and rolled back at the same time.
 """
@@ -37,17 +37,17 @@ POLL = 0.3
 PATIENCE = 150.0
 """Seconds for one row, next to all others."""
 MOST_FALSE = 0.05
-"""Of the changes that are said to be one-way: those that a rollback undoes nevertheless."""
+"""Maximum share of changes that are reported as one-way although a rollback undoes them."""
 CREATOR: Final = "creator"
 """The field manager of objects that others create."""
 ASSIGNED: Final = "storage-provisioner"
-"""A part of the annotations of claims that a controller writes some time later."""
+"""Part of the keys of annotations that a controller adds to claims some time later."""
 SETTLING = 20.0
 """Seconds until controllers have followed a rollback."""
 GLANCE = 3.0
 """The same for a rollback that is not expected to restore everything."""
 WRITES = 10
-"""Writes of an object of a kind that changes: the API server serves the former schema for some seconds."""
+"""Attempts to write an object after its kind changed: the API server uses the former schema for some seconds."""
 TENANCY = Tenancy(mode=Mode.TRUSTED)
 ENDED: Final = ("CreateComplete", "UpdateComplete", "RollbackComplete", "UpdateFailed", "RollbackFailed")
 KINDS: Final = {
@@ -81,11 +81,11 @@ class Row:
     after: Object | None
     grade: UndoGrade
     field: str = ""
-    """Which makes it one-way."""
+    """The field that makes the change one-way."""
     lost: str = ""
-    """A part of what a new object does not have."""
+    """Part of the data that a new object loses."""
     has_run: bool = False
-    """Whether Pods ran, which no object shows afterward."""
+    """Whether Pods have run, which the objects do not show afterward."""
     first: tuple[Object, ...] = ()
     """Objects that exist before the Stack."""
     meanwhile: Object | None = None
@@ -95,7 +95,7 @@ class Row:
     touched: bool = False
     """Whether another client writes an object of the kind after the change."""
     claims: int = 0
-    """Claims that the controller of a StatefulSet makes."""
+    """Number of claims that the StatefulSet controller creates."""
     leaves_claims: bool = False
     """Whether a rollback leaves claims that the controller makes after the change."""
 
@@ -396,11 +396,11 @@ class Play:
 
     row: Row
     name: str
-    """Of its Stack, and in the names of its objects."""
+    """Name of its Stack, and part of the names of its objects."""
     user: RealUser
     session: Session
     stacks: dict[str, Object]
-    """All Stacks, by name, as they were a moment ago."""
+    """The latest known state of all Stacks, by name."""
     said: Undo | None = None
     is_restored: bool = False
     differences: list[str] = field(default_factory=list)
@@ -438,7 +438,7 @@ class Play:
         self.is_restored = not self.differences
 
     async def _compare(self, before: dict[tuple[str, str], Object]) -> list[str]:
-        """The differences from the start, without the claims that the grade mentions."""
+        """The differences from the original state, except claims that the grade mentions."""
         after = await self._see()
         if self.row.leaves_claims:
             assert self.said == reversal.CLAIMS_STAY
@@ -453,7 +453,7 @@ class Play:
         return {"template": {"resources": resources}}
 
     def _name(self, value: Any) -> Any:
-        """The value with the names of this row."""
+        """The value with placeholders replaced by the names of this row."""
         if isinstance(value, dict):
             return {key: self._name(inner) for key, inner in value.items()}
         if isinstance(value, list):
@@ -464,7 +464,7 @@ class Play:
         return value.replace("NAME", unique) if isinstance(value, str) else value
 
     async def _interfere(self) -> None:
-        """What another client does before the change."""
+        """Write as another client before the change."""
         row = self.row
         if row.claims:
             await self._bind_claims()
@@ -493,7 +493,7 @@ class Play:
             await asyncio.sleep(POLL)
 
     async def _wait_claims(self, count: int) -> None:
-        """Wait until the controller of a StatefulSet has made so many claims."""
+        """Wait until the StatefulSet controller has created the expected claims."""
         while len([each for each in await self._list(VOLUME_CLAIM) if self.name in each["metadata"]["name"]]) < count:  # noqa: ASYNC110 -- no event says so
             await asyncio.sleep(POLL)
 
@@ -524,7 +524,7 @@ class Play:
                 return
 
     async def _wait_phase(self, *wanted: str) -> str:
-        """Wait until the Stack has ended its present work; return its phase."""
+        """Wait until the Stack has finished its current operation; return its phase."""
         await self._settle()
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -588,13 +588,13 @@ class Play:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """As much of a world as binds volumes."""
+    """The part of a world that binds volumes."""
 
     user: RealUser
 
 
 CLUSTER_NAMES: Final = ("NAME", "NAME.example.com", "things.NAME.example.com")
-"""Names that no other test of the server may have."""
+"""Names of cluster-scoped objects; no other test may use them."""
 
 
 def compare(before: dict[tuple[str, str], Object], after: dict[tuple[str, str], Object]) -> list[str]:
@@ -626,7 +626,7 @@ async def follow_stacks(user: RealUser, stacks: dict[str, Object]) -> None:
 
 
 async def remove_shared(user: RealUser) -> None:
-    """Delete the objects without a namespace, which no other test may find."""
+    """Delete the cluster-scoped objects, so that other tests do not find them."""
     for kind in (CUSTOM_RESOURCE_DEFINITION, NAMESPACE):
         for each in (await user.send("GET", kind))["items"]:
             name = each["metadata"]["name"]
@@ -635,7 +635,7 @@ async def remove_shared(user: RealUser) -> None:
 
 
 def list_wrong(plays: list[Play]) -> Iterator[str]:
-    """The rows whose grade is not the expected one, or does not come true."""
+    """The rows with an unexpected or wrong grade."""
     for play in plays:
         row, said = play.row, play.said
         if said is None or said.grade is not row.grade or row.field not in ("", said.field):

@@ -1,4 +1,4 @@
-"""`kubectl stack why` in each situation that people ask about, on a real API server with a real operator."""
+"""`kubectl stack why` in each typical situation, on a real API server with a real operator."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def fill(value: Any, namespace: str) -> Any:
 
 
 async def arrange(session: Session, namespace: str, situation: Situation) -> None:
-    """Make the objects and the Stack; nothing is waited for."""
+    """Create the objects and the Stack without waiting."""
     for manifest in fill(list(situation.before), namespace):
         kind = session.kinds.find(manifest["apiVersion"], manifest["kind"])
         assert kind is not None
@@ -72,7 +72,7 @@ async def arrange(session: Session, namespace: str, situation: Situation) -> Non
 
 
 async def change(session: Session, namespace: str, situation: Situation) -> None:
-    """Make the change that follows once the Stack is settled."""
+    """Make the follow-up change once the Stack has settled."""
     if not situation.then:
         return
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -114,14 +114,14 @@ async def play_kubelet(session: Session, namespace: str, situation: Situation) -
 
 
 def is_running(pod: Any) -> bool:
-    """Whether the control plane has given the pod its first status."""
+    """Whether the control plane has set the first status of the pod."""
     return bool(pod.get("status", {}).get("phase") == "Running")
 
 
 async def post_event(
     session: Session, namespace: str, pod: Any, reason: str, message: str, *, type_: str = "Warning"
 ) -> None:
-    """As a kubelet."""
+    """Post an Event as a kubelet does."""
     metadata = pod["metadata"]
     about = {
         "apiVersion": "v1",
@@ -151,7 +151,7 @@ async def explain(session: Session, namespace: str, situation: Situation) -> str
     collected = await evidence.collect(session, snapshot)
     path = situation.where.split("/") if situation.where else []
     causes = stack_causes.find_causes(snapshot, path, collected)
-    # Nothing in between may wait: other situations are explained at the same time.
+    # Do not await in between, because other situations are explained at the same time.
     written = io.StringIO()
     with contextlib.redirect_stdout(written):
         explanation_commands.show(snapshot, path, causes or ())
@@ -159,7 +159,7 @@ async def explain(session: Session, namespace: str, situation: Situation) -> str
 
 
 async def find_missing(session: Session, namespace: str, situation: Situation) -> str:
-    """The texts that the explanation still lacks after the patience is over; "" if there are none."""
+    """The texts that the explanation still lacks after the time limit; "" if it has all."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         shown = await explain(session, namespace, situation)
@@ -241,7 +241,7 @@ async def test_every_command_that_is_offered_helps(
 
 @dataclass(slots=True)
 class Shell:
-    """The shell of the user who follows the advice."""
+    """The shell of a user that follows the advice."""
 
     session: Session
     namespace: str
@@ -249,7 +249,7 @@ class Shell:
     tried: list[str] = field(default_factory=list)
 
     async def try_all(self, situation: Situation) -> str:
-        """Run all offered commands, reading ones first; return the first failure, "" if there is none."""
+        """Run all suggested commands, reading commands first; return the first failure, "" if all succeed."""
         found = list(offers.find_commands(await explain(self.session, self.namespace, situation)))
         for command in sorted(found, key=lambda each: not offers.reads(each)):
             self.tried.append(command)
@@ -274,7 +274,7 @@ class Shell:
         )
 
     async def is_over(self, command: str, situation: Situation) -> bool:
-        """Whether the command is offered no more, within all patience."""
+        """Whether the command disappears from the suggestions within the time limit."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             if command not in await explain(self.session, self.namespace, situation):

@@ -1,4 +1,4 @@
-"""Two control planes at once: the shared one, which has the Stacks, and one of the tests' own, which has their objects."""
+"""Two control planes at once: the shared one has the Stacks, and a separate one has their objects."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ async def region(kubeconfig: Path, other_plane: OwnPlane, tmp_path: Path) -> Asy
     other = credentials.find_source(kubeconfig=str(other_plane.kubeconfig), context=None, environ={})
     async with other_cluster.run_region(home, other, kubeconfig, tmp_path) as made:
         yield made
-        # All that a test left undone: the next one needs it.
+        # Undo all faults that a test left behind, because the next test needs the cluster.
         await asyncio.to_thread(other_plane.restore)

@@ -299,7 +299,7 @@ def make_definition(value: str) -> Object:
 
 
 async def until_complete(region: Region, kind: Kind, name: str, **wanted: int) -> Object:
-    """Wait until an object is complete, and its status has these fields; return that."""
+    """Wait until an object is complete and its status has these fields; return the status."""
     found: Object = {}
     async for _ in other_cluster.attempts():
         found = await region.here.find_named(kind, name) or {}
@@ -310,14 +310,14 @@ async def until_complete(region: Region, kind: Kind, name: str, **wanted: int) -
 
 
 async def put(user: RealUser, region: Region, name: str, **metadata: Any) -> None:
-    """A ConfigMap that no Stack made, with a value `v`."""
+    """Create a ConfigMap outside of any Stack, with a value `v`."""
     value = metadata.pop("v")
     body = {**CONFIG, "metadata": {"name": name, "namespace": region.namespace, **metadata}, "data": {"v": value}}
     await user.create(body)
 
 
 def find_address(region: Region, name: str) -> Address:
-    """Where a ConfigMap is."""
+    """The address of a ConfigMap."""
     return Address(api_version="v1", kind="ConfigMap", namespace=region.namespace, name=name)
 
 
@@ -364,7 +364,7 @@ async def delete_namespace(region: Region) -> None:
 
 
 async def until_namespace_is_gone(region: Region) -> None:
-    """Until nothing holds it."""
+    """Wait until the namespace is deleted."""
     async for _ in other_cluster.attempts():
         found = await region.here.connection.request("GET", "/api/v1/namespaces")
         if region.namespace not in {raw["metadata"]["name"] for raw in found["items"]}:

@@ -1,6 +1,6 @@
 """Another cluster disconnects and reconnects at any time; a Stack here is not affected.
 
-Also the operator killed (SIGKILL) at its changes there: same end, and no duplicates.
+Also kills the operator (SIGKILL) at its changes there: the result is the same, without duplicates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHAIN = 8
 
 
 async def kill(plane: OwnPlane) -> None:
-    """End its API server."""
+    """Stop the other cluster's API server."""
     await asyncio.to_thread(plane.kill, "kube-apiserver")
 
 
@@ -174,7 +174,7 @@ class Killer:
         self._rising: asyncio.Task[None] | None = None
         self.deaths = 0
         self.made: dict[str, set[str]] = defaultdict(set)
-        """By name the UIDs."""
+        """UIDs by name."""
 
     def on_event(self, event: str, raw: Object) -> None:
         """A ConfigMap was written or deleted."""
@@ -194,7 +194,7 @@ class Killer:
         await self._region.operator.start()
 
     async def finish(self) -> None:
-        """Until the last one has started."""
+        """Wait until the last operator has started."""
         if self._rising is not None:
             await self._rising
 

@@ -1,4 +1,4 @@
-"""Kubeconfigs that change, expire or are invalid, and that no user can read them."""
+"""Kubeconfigs that change, expire or are invalid; and no user can read them through the operator."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_rotated_credentials_are_taken_up_and_lost_ones_are_told(region: R
 
 
 def hostile(found: Object, **user: Any) -> Object:
-    """A kubeconfig with other entries of its user."""
+    """A kubeconfig with a changed user entry."""
     return {**found, "users": [{"name": "east", "user": user}]}
 
 
@@ -81,7 +81,7 @@ async def test_refused_kubeconfigs_change_nothing(region: Region) -> None:
     await region.here.connection.request("DELETE", path)
     await region.until(reason="SourceNotFound", message="does not exist")
     await region.here.delete(region.address_of("shop"))
-    # The connection that is open serves the deletion.
+    # The deletion uses the open connection.
     await region.until_gone()
     assert await region.list_there() == {}
     log = region.operator.log_file.read_text() if region.operator.log_file is not None else ""

@@ -1,4 +1,4 @@
-"""Another cluster that is built again at its address, on real API servers."""
+"""Another cluster that is rebuilt at the same address, on real API servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def other_plane(worker_id: str) -> Iterator[OwnPlane]:
 
 
 def stop_and_empty(plane: OwnPlane) -> None:
-    """End the API server and its store, and remove all that was stored."""
+    """Stop the API server and etcd, and delete the stored data."""
     plane.kill("kube-apiserver")
     plane.kill("etcd")
     folder = next(each for each in plane.stopped["etcd"].arguments if each.startswith("--data-dir="))
@@ -35,7 +35,7 @@ def stop_and_empty(plane: OwnPlane) -> None:
 
 
 async def create_namespace(region: Region) -> None:
-    """The namespace of the Stack, there; a new API server refuses it for a moment."""
+    """Create the namespace of the Stack in the other cluster; a new API server refuses it for a moment."""
     async for _ in other_cluster.attempts():
         try:
             await region.there.connection.request("POST", NAMESPACES, body={"metadata": {"name": region.namespace}})
@@ -45,7 +45,7 @@ async def create_namespace(region: Region) -> None:
 
 
 async def pass_version(region: Region, version: int) -> None:
-    """Write there until the versions are higher."""
+    """Write to the other cluster until its resource versions are higher."""
     path = f"{NAMESPACES}/default/configmaps"
     reached = 0
     while reached <= version:
@@ -73,7 +73,7 @@ async def test_objects_are_created_in_a_cluster_that_was_built_again(
     made = await region.list_there()
     assert region.operator.process is not None
     if change == "higher versions":
-        # The operator must not see the lower ones.
+        # The operator must not see the lower versions.
         os.kill(region.operator.process.pid, signal.SIGSTOP)
     await asyncio.to_thread(stop_and_empty, other_plane)
     await asyncio.to_thread(other_plane.restore)

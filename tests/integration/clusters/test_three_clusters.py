@@ -45,7 +45,7 @@ def make_spec(value: str) -> Object:
 
 @contextlib.asynccontextmanager
 async def reach_west(region: Region, plane: OwnPlane) -> AsyncIterator[RealUser]:
-    """A user of the third cluster, whose kubeconfig is in the Secret `west`."""
+    """A user of the third cluster, with the kubeconfig in the Secret `west`."""
     source = credentials.find_source(kubeconfig=str(plane.kubeconfig), context=None, environ={})
     await region.put_kubeconfig(make_kubeconfig(source.load()), name="west")
     async with Connection(source) as connection:
@@ -115,7 +115,7 @@ def make_sites() -> Object:
 
 
 Held = Mapping[str, Mapping[str, Object]]
-"""By cluster the objects there by the last part of their names: `db`, `web`."""
+"""The objects of each cluster, by the last part of their names: `db`, `web`."""
 
 
 def find_uids(held: Held, name: str) -> list[str]:
@@ -136,7 +136,7 @@ class Sites:
         return {"east": self.region.there, "west": self.west}
 
     async def until(self, is_right: Callable[[Held], bool]) -> Held:
-        """The objects of both, once both are complete and it is right."""
+        """Wait until both are complete and the condition holds; return the objects of both."""
         held: dict[str, Mapping[str, Object]] = {}
         async for _ in other_cluster.attempts():
             for site, user in self.users.items():
@@ -147,7 +147,8 @@ class Sites:
         raise AssertionError(f"found {held}")
 
     async def until_above(self, value: str) -> Held:
-        """The same, when the Stack is done and `web` has that value in both; the object here names both."""
+        """The same, once the Stack is complete, `web` has that value in both clusters, and the local object names both.
+        """
         held = await self.until(lambda held: all(found["web"]["data"]["above"] == value for found in held.values()))
         assert (await self.region.list_there(self.region.here))["world-note"]["data"]["v"] == f"{value},{value}"
         return held

@@ -1,4 +1,5 @@
-"""What every other test on the control plane relies on: it is Kubernetes, and its pods behave as their labels say."""
+"""Checks the assumptions of all other tests about the control plane: it is Kubernetes, and its pods behave as labeled.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_a_pod_labelled_slow_ready_takes_the_time_that_it_names(api_client: Any,
     wait_pod(api_client, namespace, name, until=lambda status: condition(status, "Ready") == "True")
     read = core.read_namespaced_pod(name, namespace)
     became = next(entry.last_transition_time for entry in read.status.conditions if entry.type == "Ready")
-    # Both times are cut to whole seconds.
+    # Both times are truncated to whole seconds.
     assert (became - read.metadata.creation_timestamp).total_seconds() >= 2
 
 

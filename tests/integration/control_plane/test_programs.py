@@ -29,7 +29,7 @@ def python_in(tmp_path: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """A folder, and a process that has it in its arguments and would never end."""
     command = [sys.executable, "-c", FOREVER, f"{tmp_path}/x"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        # For a moment after its start a process has no arguments yet: it says itself when it has.
+        # For a moment after its start, a process has no arguments yet, so it reports when it does.
         assert process.stdout is not None
         assert process.stdout.readline() == b"here\n"
         yield tmp_path, process
@@ -97,7 +97,7 @@ def test_the_servers_are_given_the_version_that_go_mod_pins() -> None:
     ],
 )
 def test_a_command_runs_as_from_a_shell(words: list[str], expected: int) -> None:
-    # In a process of its own: a command's signals are passed on by handlers that stay.
+    # Use a separate process, because the handlers that pass on a command's signals remain installed.
     program = "import sys, pathlib, command; sys.exit(command.run(sys.argv[1:], kubeconfig=pathlib.Path('/k')))"
     outcome = subprocess.run([sys.executable, "-c", program, *words], cwd=places.HERE, check=False)
     assert outcome.returncode == expected
@@ -141,7 +141,7 @@ def dry_run(*words: str, **environment: str) -> str:
 
 
 def make(*words: str, **environment: str) -> str:
-    # A make around the tests hands its own flags and variables down; these calls are about a make of their own.
+    # Remove the flags and variables that a surrounding make passes down, because these calls run their own make.
     clean = {
         key: value
         for key, value in os.environ.items()

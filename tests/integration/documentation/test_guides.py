@@ -1,6 +1,7 @@
 """The guides as a user follows them: their commands on a real API server, with the outputs that the pages show.
 
-All pages share one operator, with its admission webhook, and one namespace, which each leaves as it found it.
+All pages share one operator, with its admission webhook, and one namespace, which each page restores to its initial
+state.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ REVIEWED = Command(
 
 @pytest.fixture
 async def options(user: RealUser) -> AsyncIterator[tuple[str, ...]]:
-    """The shipped webhook for only this namespace, under a URL of this machine, and the flags that serve it."""
+    """Install the shipped webhook for only this namespace, with a URL on this machine; return the flags that serve it.
+    """
     port = free_port.find_free_port()
     manifests = yaml.safe_load_all((repository.MANIFESTS / "install" / "webhook.yaml").read_text())
     for manifest in manifests:
@@ -60,7 +62,7 @@ async def options(user: RealUser) -> AsyncIterator[tuple[str, ...]]:
 
 
 def find_path(kind: str) -> str:
-    """Where the API server has these configurations."""
+    """The path of these configurations on the API server."""
     return f"{ADMISSION}/{CONFIGURATIONS[kind]}"
 
 

@@ -1,4 +1,4 @@
-"""Adoption of objects that another program applied, on a real API server: whose fields are they then."""
+"""Adoption of objects that another program applied, on a real API server: the owners of the fields afterward."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SELECTOR = {"matchLabels": {"app": "it"}}
 
 
 def manifest(kind: str, api_version: str = "v1", /, **fields: Any) -> Object:
-    """An object called like its kind."""
+    """A manifest whose name is its kind."""
     metadata = {"name": f"its-{kind.lower()}", "labels": {"team": "blue", "tier": "old"}}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **fields}
 
@@ -54,7 +54,7 @@ async def running(world: RealWorld) -> RealWorld:
 
 
 def address_of(world: RealWorld, raw: Object) -> Address:
-    """Where an object is, in the namespace of the test."""
+    """The address of an object in the namespace of the test."""
     return Address(
         api_version=raw["apiVersion"], kind=raw["kind"], namespace=world.namespace, name=raw["metadata"]["name"]
     )
@@ -89,7 +89,7 @@ async def write_stack(world: RealWorld, *manifests: Object, is_new: bool = True,
 
 
 async def wait_phase(world: RealWorld, stack: Address, phase: str) -> None:
-    """Until the Stack says so of its present spec."""
+    """Wait until the Stack reports this phase for its current spec."""
 
     def holds(raw: Object) -> bool:
         status = raw.get("status") or {}
@@ -99,7 +99,7 @@ async def wait_phase(world: RealWorld, stack: Address, phase: str) -> None:
 
 
 async def wait(world: RealWorld, address: Address, holds: Callable[[Object], bool]) -> Object:
-    """The object, once it is so."""
+    """Wait until the condition holds; return the object."""
     found: Object | None = None
     deadline = asyncio.get_running_loop().time() + TIMEOUT
     while asyncio.get_running_loop().time() < deadline:

@@ -1,4 +1,4 @@
-"""What others set stays, on a real API server.
+"""Values that others set are kept, on a real API server.
 
 Replica counts of a Deployment, by kubectl and by the real autoscaler; the rules of a ClusterRole that a controller collects,
 which no edit of the Stack empties.
@@ -40,7 +40,7 @@ async def world(world: RealWorld) -> RealWorld:
 
 
 def make_spec(**spec: object) -> Object:
-    """A Stack's spec with one Deployment, whose replicas and image may be another's."""
+    """A Stack's spec with one Deployment, whose replicas and image another client may own."""
     container = {"name": "web", "image": spec.pop("image", "web:1")}
     labels = {"app": "web"}
     deployment = {
@@ -62,7 +62,7 @@ class Shop:
         self.deployment = Address(api_version="apps/v1", kind="Deployment", namespace=world.namespace, name="shop-web")
 
     async def create(self) -> None:
-        """Make it, with two replicas, and wait until it is there."""
+        """Create the Stack with two replicas, and wait until the Deployment exists."""
         await self.world.user.create(stack_manifests.make_stack(make_spec(), namespace=self.stack.namespace))
         await self.wait(replicas=2)
 
@@ -84,7 +84,7 @@ class Shop:
         assert await self.world.wait_rest(look) == []
 
     def count_applies(self) -> int:
-        """How many applies the operator sent so far."""
+        """Number of applies that the operator has sent."""
         return self.world.traffic.count()["apply"]
 
 
@@ -175,7 +175,7 @@ async def test_an_edit_does_not_empty_the_collected_rules(
 
 @contextlib.asynccontextmanager
 async def watched(command: list[str], environment: dict[str, str], file: Path) -> AsyncIterator[None]:
-    """Let a command that watches write into a file."""
+    """Let a watching command write into a file."""
     with file.open("w") as seen:
         watching = await asyncio.create_subprocess_exec(*command, stdout=seen, env=environment)
         try:

@@ -1,4 +1,4 @@
-"""A version leaves the CustomResourceDefinition of objects, on a real API server: only what happened is reported."""
+"""A version is removed from a CustomResourceDefinition, on a real API server: only actual changes are reported."""
 
 from __future__ import annotations
 

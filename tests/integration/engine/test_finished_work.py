@@ -15,7 +15,7 @@ from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 60.0
-"""Seconds for all that is waited for, on a machine that is busy with other tests."""
+"""Time limit in seconds for all waits, on a machine that is busy with other tests."""
 POLL = 0.1
 CALM = 6.0
 """Enough seconds for a Job with lifetime 0 to be recreated several times."""
@@ -29,7 +29,7 @@ async def running(world: RealWorld) -> RealWorld:
 
 
 def make_job(*, pod: str = "", **spec: Any) -> Object:
-    """A Job whose pod ends well at once, or behaves as a player of pods lets it."""
+    """A Job whose pod succeeds at once, or behaves as its label says."""
     labels = {"test.hearth.dev/pod": pod} if pod else {}
     container = {"name": "main", "image": "it:1"}
     template = {"metadata": {"labels": labels}, "spec": {"restartPolicy": "Never", "containers": [container]}}
@@ -37,7 +37,7 @@ def make_job(*, pod: str = "", **spec: Any) -> Object:
 
 
 def place(world: RealWorld, api_version: str, kind: str, name: str) -> Address:
-    """Where an object of the world's namespace is."""
+    """The address of an object in the world's namespace."""
     return Address(api_version=api_version, kind=kind, namespace=world.namespace, name=name)
 
 
@@ -88,7 +88,7 @@ async def wait_gone(user: RealUser, address: Address) -> None:
 
 
 async def watch_absence(user: RealUser, address: Address) -> None:
-    """Fail if the object is there at any moment of a calm."""
+    """Fail if the object appears within `CALM` seconds."""
     deadline = asyncio.get_running_loop().time() + CALM
     while asyncio.get_running_loop().time() < deadline:
         assert await user.find(address) is None, f"{address} was made again"

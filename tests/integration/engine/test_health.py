@@ -23,11 +23,11 @@ from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 45.0
-"""Seconds for all that is waited for, on a machine that is busy with other tests."""
+"""Time limit in seconds for all waits, on a machine that is busy with other tests."""
 POLL = 0.1
 EVENTS = "/api/v1/namespaces/{namespace}/events"
 PUBLISHED_TIMEOUT = 90.0
-"""Seconds for all that is waited for. An API server that is busy with other tests publishes a schema late."""
+"""Time limit in seconds for all waits on a published schema. A busy API server publishes it late."""
 GADGET: Final = Kind(group="reports.example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 TEXT, BOOLEAN, NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "integer"}
 STATUS: Final = {
@@ -63,7 +63,7 @@ async def running(world: RealWorld) -> RealWorld:
 async def create_stack(
     world: RealWorld, name: str, manifest: Object, *, others: Object | None = None, **spec: Any
 ) -> Address:
-    """A Stack with a resource `it`, and others where they are stated."""
+    """A Stack with a resource `it`, and optional others."""
     address = stack_manifests.address_in(world.namespace, name)
     template = {"resources": {"it": {"manifest": manifest}, **(others or {})}}
     stated = {"template": template, **spec}
@@ -72,7 +72,7 @@ async def create_stack(
 
 
 async def wait_status(world: RealWorld, address: Address, holds: Callable[[Object], bool]) -> Object:
-    """The status, once it is so."""
+    """Wait until the condition holds; return the status."""
     status: Object = {}
     deadline = asyncio.get_running_loop().time() + TIMEOUT
     while asyncio.get_running_loop().time() < deadline:
@@ -90,7 +90,7 @@ def find_message(status: Object) -> str:
 
 
 def make_pod(behaviour: str, **spec: Any) -> Object:
-    """A pod's template that the players of pods let behave so."""
+    """A Pod template whose label selects the simulated behavior."""
     labels = {"app": "it", "test.hearth.dev/pod": behaviour}
     return {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "it:1"}], **spec}}
 
@@ -126,7 +126,7 @@ async def test_a_deployment_past_its_deadline(running: RealWorld) -> None:
 
 @pytest.mark.cluster
 async def test_a_job_that_fails(running: RealWorld) -> None:
-    """Only a new Job can help: one is created, and the Stack reports the Job's own message when it gives up."""
+    """Only a new Job can help. One is created, and when it fails too, the Stack reports the Job's own message."""
     spec = {"activeDeadlineSeconds": 1, "template": make_pod("crash", restartPolicy="Never")}
     manifest = {"apiVersion": "batch/v1", "kind": "Job", "spec": spec}
     stack = await create_stack(running, "work", manifest, retry={"limit": 2})
@@ -161,8 +161,8 @@ async def test_a_daemon_set_that_is_not_observed_yet(running: RealWorld) -> None
 
 @pytest.mark.cluster
 async def test_rules_of_users(running: RealWorld) -> None:
-    """They evaluate a custom kind at once, by a field that was not cached before; the ConfigMap reports mistakes in
-    them.
+    """User rules apply to a custom kind at once, even to a field that was not cached before; the ConfigMap reports
+    mistakes in them.
     """
     probe = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "spec": {"value": 1, "other": "bad"}}
     stack = await create_stack(running, "own", probe)
@@ -231,14 +231,14 @@ async def test_what_requires_a_quota_is_made_only_when_it_is_enforced(running: R
 
 
 async def report(world: RealWorld, name: str, status: Object) -> None:
-    """Write a status of the gadget as its controller does, with no field of the one before."""
+    """Replace the status of the gadget, as its controller does."""
     path = api_requests.object_path(GADGET, world.namespace, name) + "/status"
     body = {"status": {**dict.fromkeys(STATUS), **status}}
     await world.user.connection.request("PATCH", path, body=body, content_type=api_requests.MERGE_PATCH)
 
 
 async def wait_message(world: RealWorld, address: Address, *, is_ready: bool, part: str) -> None:
-    """Wait until the Stack is ready, or is not, and says so."""
+    """Wait until the Stack is ready, or reports this message."""
     condition: dict[str, Any] = {}
     deadline = asyncio.get_running_loop().time() + PUBLISHED_TIMEOUT
     while asyncio.get_running_loop().time() < deadline:

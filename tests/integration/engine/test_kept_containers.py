@@ -1,4 +1,6 @@
-"""CustomResourceDefinitions with retained objects, on a real API server, which would delete these with them."""
+"""CustomResourceDefinitions with retained objects, on a real API server, which would delete the objects together with
+their kind.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ async def group(user: RealUser) -> AsyncIterator[str]:
 
 
 def make_resources(group: str, *, is_nested: bool) -> dict[str, Any]:
-    """A kind, and a retained object of it; or that in a nested Stack."""
+    """A kind, and a retained object of it, directly or in a nested Stack."""
     things = {"kind": "Thing", "plural": "things", "singular": "thing"}
     version = {"name": "v1", "served": True, "storage": True, "schema": SCHEMA}
     definition: Object = {

@@ -1,4 +1,4 @@
-"""Changes that the API server refuses, or answers in an unclear way, on a real one."""
+"""Changes that a real API server refuses or answers ambiguously."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CRD = "apiextensions.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 OF_A_PROBE = ("generateName", "must be config", "already allocated", "exceeded quota", "must be spec.names.plural")
-"""Words of refusals that concern only the operator's trial requests."""
+"""Phrases of refusals that concern only the operator's trial requests."""
 
 
 class Site:
@@ -73,12 +73,12 @@ class Site:
         return definition
 
     def definition(self, kind: str, *versions: Object, scope: str = "Namespaced") -> Object:
-        """The same as a manifest. versions: the properties of the spec by version."""
+        """Return the CustomResourceDefinition. versions: the properties of the spec by version."""
         schemas = {each["name"]: {"type": "object", "properties": {"spec": each["spec"]}} for each in versions}
         return real_user.make_crd(self.group, kind, schemas, scope=scope)
 
     async def remove_kinds(self) -> None:
-        """Delete the kinds of the group, because kinds belong to no namespace."""
+        """Delete the kinds of the group, because they are cluster-scoped."""
         found = await self.world.user.connection.request("GET", DEFINITIONS)
         for each in found["items"]:
             if each["spec"]["group"] == self.group:
@@ -117,7 +117,7 @@ def service(address: str) -> Object:
 async def test_a_service_that_holds_a_port_itself(site: Site) -> None:
     """A new Service cannot get the port while the old one exists, so it is unknown whether it would be accepted.
 
-    The API server allocates the first sixteen addresses to no other Service.
+    The API server does not allocate the first sixteen addresses to other Services.
     """
     path = f"/api/v1/namespaces/{site.world.namespace}/services/fixed"
     await site.create(service("10.0.0.13"))

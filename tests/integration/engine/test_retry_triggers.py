@@ -1,5 +1,5 @@
-"""On a real API server: a rejected step is retried as soon as the cause is removed, though its next retry is minutes
-away.
+"""On a real API server, a rejected step is retried as soon as the cause is removed, long before the next scheduled
+retry.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from support.stories.world import Address
 from support.units import static_credentials
 
 FIRST_DELAY = 60.0
-"""Seconds until the second try, doubled until the third: neither is due while a test runs."""
+"""Delay in seconds before the second attempt, doubled before the third. Neither is due while a test runs."""
 SOON = 25.0
-"""Seconds until the early retry must have come; after two failures it has a delay of seven and a half."""
+"""Maximum seconds until the early retry. After two failures, its delay is seven and a half seconds."""
 RBAC = "rbac.authorization.k8s.io"
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
 READ = ["get", "list", "watch"]
@@ -59,7 +59,7 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def operator(self, source: CredentialSource | None = None) -> AsyncIterator[None]:
-        """Let one run as the administrator, or as the account that `source` names."""
+        """Run an operator as the administrator, or as the account of `source`."""
         settings = Settings(
             namespace=self.namespace, operator_namespace=self.namespace, max_backoff=datetime.timedelta(minutes=10)
         )
@@ -86,7 +86,7 @@ class Site:
         await self.create("Stack", "shop", api_version=api_version, spec={"template": template})
 
     async def until(self, phase: str, *, reason: str = "", within: float = 60.0) -> None:
-        """Until the Stack says so."""
+        """Wait until the Stack reports this."""
         address = stack_manifests.address_in(self.namespace)
         latest = time.monotonic() + within
         while True:
@@ -98,7 +98,7 @@ class Site:
             await asyncio.sleep(0.1)
 
     async def until_tried(self, times: int) -> None:
-        """Until that many applies were sent."""
+        """Wait until that many applies were sent."""
         async with asyncio.timeout(60):
             while self.traffic.count()["apply"] < times:  # noqa: ASYNC110 -- no event marks the count
                 await asyncio.sleep(0.05)
@@ -118,7 +118,7 @@ async def test_a_quota_that_is_raised(site: Site) -> None:
         await site.user.wait_refused(one_more)
     async with site.operator():
         await site.create_stack("web")
-        # Once as planned, and once more when the watch of quotas started, which may have missed a change.
+        # Once as planned, and once more when the watch of quotas started, because it may have missed a change.
         await site.until_tried(2)
         await site.until("CreateInProgress", reason="Unavailable")
         await site.user.patch(
@@ -189,7 +189,7 @@ async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
     path = f"{admission_webhook.CONFIGURATIONS}/{site.namespace}"
     async with admission_webhook.run_webhook() as guard, site.operator():
         body = guard.make_configuration(site.namespace, namespace=site.namespace)
-        # The Service of a pod cannot be reached here: one names it, and another one answers.
+        # Services of pods are unreachable here, so the webhook names one Service, and a local server answers.
         (answered,) = body["webhooks"]
         service = {"name": "guard", "namespace": site.namespace}
         named = {**answered, "name": "named.testing.hearth.dev", "clientConfig": {"service": service}}
@@ -250,7 +250,7 @@ async def test_a_policy_that_is_taken_back(site: Site) -> None:
             await site.create_stack("web")
             await site.until_tried(2)
             await site.until("CreateInProgress", reason="Denied")
-            # Later than any early retry that the last failure allows, so that the next one comes at once.
+            # Wait longer than the delay of an early retry after the last failure, so that the next retry comes at once.
             await asyncio.sleep(FIRST_DELAY / 4 + 3.0)
             await send("DELETE", f"{POLICIES}/{name}")
             await site.until("CreateComplete", within=12.0)

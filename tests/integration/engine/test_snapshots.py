@@ -1,6 +1,6 @@
 """StackSnapshots on a real API server, with the real definition of VolumeSnapshot and a played driver.
 
-Also StatefulSets that are replaced, with their real controller; a test plays what binds volumes.
+Also replaces StatefulSets, with their real controller; the test simulates the volume binding.
 """
 
 from __future__ import annotations

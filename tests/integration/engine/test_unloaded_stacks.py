@@ -1,4 +1,4 @@
-"""An idle Stack is unloaded on a real API server, and notices what happens to it."""
+"""An idle Stack is unloaded on a real API server, and still notices changes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 45.0
-"""Seconds for all that is waited for, on a machine that is busy with other tests."""
+"""Time limit in seconds for all waits, on a machine that is busy with other tests."""
 POLL = 0.1
 
 
 async def wait(world: RealWorld, address: Address, is_so: Callable[[Object], bool]) -> Object:
-    """Wait until the object is so."""
+    """Wait until the condition holds for the object."""
     async with asyncio.timeout(TIMEOUT):
         while (found := await world.user.find(address)) is None or not is_so(found):  # noqa: ASYNC110 -- the server decides
             await asyncio.sleep(POLL)
@@ -48,7 +48,7 @@ async def test_an_unloaded_stack_is_repaired_restored_and_changed(world: RealWor
 
 
 async def wait_unloaded(world: RealWorld) -> None:
-    """Wait until the operator holds no reconciler."""
+    """Wait until the operator has no reconciler in memory."""
     async with asyncio.timeout(UNLOAD_AFTER + TIMEOUT):
         while world.count_reconcilers():  # noqa: ASYNC110 -- a timer, without an event
             await asyncio.sleep(POLL)

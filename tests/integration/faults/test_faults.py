@@ -26,9 +26,9 @@ from support.real.servers.admission_webhook import Verdict, Webhook
 from support.units import static_credentials
 
 CHILDREN = "/configmaps/shop-"
-"""Of the writes of children; a status can be written meanwhile."""
+"""Path of the writes of children; statuses can still be written."""
 REVISIONS = "/controllerrevisions"
-"""Of the writes of revisions."""
+"""Path of the writes of revisions."""
 RBAC = "rbac.authorization.k8s.io"
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -160,7 +160,7 @@ async def test_memory_stays_flat(site: Site, times: int) -> None:
             await asyncio.sleep(0.1)
         await site.until_complete(number)
 
-    # Things that are created once and kept (code, pools, tables) are no leak.
+    # Objects that are created once and kept (code, pools, tables) are not a leak.
     await suffer(10)
     before = site.operator.read_memory()
     await suffer(times)
@@ -171,7 +171,7 @@ async def test_memory_stays_flat(site: Site, times: int) -> None:
 
 
 def hide_revisions(line: bytes) -> bytes | None:
-    """The line of a watch, unless it is about a revision: of these its metadata are watched."""
+    """The line of a watch, unless it is about a revision, whose metadata is watched."""
     is_revision = line.startswith(b'{"type":') and f'"{names.ANNOTATION_REVISION}":'.encode() in line
     return None if is_revision else line
 
@@ -181,7 +181,7 @@ def hide_revisions(line: bytes) -> bytes | None:
 
 @pytest.fixture
 async def guard(site: Site) -> AsyncIterator[Webhook]:
-    """A webhook before every write of a ConfigMap in the site's namespace; as yet it allows all."""
+    """A webhook before every write of a ConfigMap in the site's namespace. Initially it allows all writes."""
     async with admission_webhook.run_webhook() as made:
         body = made.make_configuration(site.namespace, namespace=site.namespace)
         await site.user.connection.request("POST", admission_webhook.CONFIGURATIONS, body=body)
@@ -271,7 +271,7 @@ def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) 
 
 
 async def grant(connection: Connection, namespace: str, name: str, rules: list[Object]) -> None:
-    """A Role with these rules, in place of an earlier one, bound to the account."""
+    """Bind a Role with these rules to the account, replacing an earlier one."""
     path = f"/apis/{RBAC}/v1/namespaces/{namespace}"
     subject = {"kind": "ServiceAccount", "name": "hearth", "namespace": namespace}
     bodies: dict[str, Object] = {
@@ -346,7 +346,7 @@ def make_definition(site: Site) -> Object:
 
 
 async def until_phase(site: Site, phase: str) -> None:
-    """Until the Stack says so of its present spec."""
+    """Wait until the Stack reports this phase for its current spec."""
     found: Object = {}
     for _ in fault_scenario.attempts():
         found = await site.user.find(site.stack) or {}

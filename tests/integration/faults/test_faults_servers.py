@@ -1,4 +1,4 @@
-"""The API server and etcd killed, held and started again under a running operator, on a control plane of the tests' own."""
+"""API server and etcd are killed, paused and restarted under a running operator, on a separate control plane."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from support.real.control_plane_processes import OwnPlane
 from support.real.fault_scenario import Site, elapse
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
-"""Though these need no control plane that is there already."""
+"""Marked explicitly, because these tests do not use the shared control plane."""
 DOWN = [4.0, pytest.param(120.0, marks=pytest.mark.soak)]
 """Seconds."""
 
 
 @pytest.fixture(scope="module")
 def own_plane(worker_id: str) -> Iterator[OwnPlane]:
-    """One that may be broken."""
+    """A control plane that tests may break."""
     with control_plane_processes.run_plane(f"faults-{worker_id}") as plane:
         yield plane
 
@@ -38,7 +38,7 @@ async def site(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) ->
     """A fresh namespace, a proxy and an operator."""
     async with fault_scenario.run_site(source, tmp_path) as made:
         yield made
-        # All that a test left undone: the next one needs it.
+        # Undo all faults that a test left behind, because the next test needs the control plane.
         await asyncio.to_thread(own_plane.restore)
 
 
@@ -59,7 +59,7 @@ async def test_killed_under_load_and_started_again(
 
 
 async def break_down(own_plane: OwnPlane, component: str, seconds: float) -> None:
-    """Kill it, and start it again so much later; returns when the server is ready."""
+    """Kill a component, and restart it after a while; returns when the server is ready."""
     await asyncio.to_thread(own_plane.kill, component)
     await elapse(seconds)
     await asyncio.to_thread(own_plane.restore)

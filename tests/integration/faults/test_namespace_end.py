@@ -19,7 +19,7 @@ HOLD = "example.com/hold"
 
 
 def make_stack(namespace: str) -> Object:
-    """One child in the namespace, and one that is in none and that a user holds."""
+    """One child in the namespace, and one cluster-scoped child that a user's finalizer holds."""
     role: Object = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     here: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}
     return stack_manifests.make_stack(

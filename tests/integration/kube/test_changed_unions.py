@@ -1,4 +1,5 @@
-"""A field that selects one of several others changes, on a real API server: the object becomes like a new one.
+"""A field that selects one of several other fields changes, on a real API server: the object becomes equal to a new
+one.
 
 The API server sets defaults for an object's current choice. No manager owns them, so no apply removes them.
 """
@@ -23,7 +24,7 @@ from support.units.blueprints import HASHER
 
 OURS = "hearth:test/shop"
 OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
-"""Labels by which the operator caches an object."""
+"""Labels that make the operator cache an object."""
 LABELS = {"app": "web"}
 ALLOCATED = ("spec.clusterIP", "spec.ports", "spec.healthCheckNodePort")
 """Values that the API server allocates for a new object; they may differ."""
@@ -43,7 +44,7 @@ def deployment(template: Object | None = None, **spec: Any) -> Definition:
 
 
 def daemon_set(**spec: Any) -> Definition:
-    """A DaemonSet that no node takes."""
+    """A DaemonSet that matches no node."""
     return "apps/v1", "DaemonSet", {"spec": {"selector": {"matchLabels": LABELS}, "template": pod(nodeSelector={"a": "b"}), **spec}}  # fmt: skip
 
 
@@ -53,7 +54,7 @@ def stateful_set(**spec: Any) -> Definition:
 
 
 def container(**stated: Any) -> Definition:
-    """A Deployment whose container states this."""
+    """A Deployment whose container has these fields."""
     return deployment(pod(stated))
 
 
@@ -80,7 +81,7 @@ def external_service() -> Definition:
 
 
 def autoscaler(version: str = "v2", **spec: Any) -> Definition:
-    """An autoscaler of nothing."""
+    """An autoscaler without an existing target."""
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "none"}
     return f"autoscaling/{version}", "HorizontalPodAutoscaler", {"spec": {"scaleTargetRef": target, "maxReplicas": 4, **spec}}  # fmt: skip
 
@@ -234,7 +235,7 @@ def make_executor(cluster: KubeWorkloadCluster, namespace: str) -> StepExecutor:
 
 
 async def change(executor: StepExecutor, definition: Definition, *, step: Apply | None = None) -> Apply:
-    """Apply the definition, and return the step that did. step: the one before."""
+    """Apply the definition, and return its step. step: the previous one."""
     done = await execute(executor, definition, step=step)
     assert isinstance(done, StepDone), done
     assert done.child is not None
@@ -263,6 +264,6 @@ def make_step(executor: StepExecutor, definition: Definition) -> Apply:
 
 
 def find_differences(created: Object, live: Object) -> list[str]:
-    """The fields that a new object has otherwise, not counting those that the API server allocates."""
+    """The fields that differ from a new object, except fields that the API server allocates."""
     specs = ({"metadata": {"annotations": raw["metadata"].get("annotations")}, "spec": raw["spec"]} for raw in (created, live))  # fmt: skip
     return [f"{each.text}: {each.new}" for each in field_changes.find_changes(*specs) if not each.text.startswith(ALLOCATED)]  # fmt: skip

@@ -23,7 +23,7 @@ from support import soak
 
 OURS = "hearth:test/shop"
 OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
-"""Labels by which the operator caches an object."""
+"""Labels that make the operator cache an object."""
 STATIC_PORTS = range(30001, 30081)
 """Node ports that the API server does not allocate while others are free."""
 ROUNDS = 4
@@ -211,7 +211,7 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
         created = await cluster.create_dry_run(changed, kind=kind)
         await cluster.apply(prepared.sent_manifest, kind=kind, manager=OURS, force=True)
     except errors.ApiStatusError as error:
-        # A part that is required, or immutable: nothing changed, and the Stack says so.
+        # The field is required or immutable: nothing changed, and the Stack reports it.
         assert error.code in (400, 422, 500), error  # noqa: PT017 -- any other answer is a failure of the test itself
         return
     live = await cluster.get(child.ref, kind=kind)
@@ -219,7 +219,7 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
 
 
 def find_left(leaving: tuple[FieldsPath, ...], live: Object, created: Object) -> Iterator[str]:
-    """Fields that were removed from the manifest and remain with a value other than a new object's."""
+    """Fields that were removed from the manifest but remain, with a value that a new object does not have."""
     for path in leaving:
         value = leaving_fields.read(live, path)
         if value is not leaving_fields.MISSING and value != leaving_fields.read(created, path):

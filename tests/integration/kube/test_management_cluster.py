@@ -1,4 +1,4 @@
-"""What Hearth writes of Stacks themselves and reads of them in watch events, on a real API server."""
+"""Writes to Stacks themselves, and the parsing of their watch events, on a real API server."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def get(connection: Connection, path: str) -> Object | None:
 
 
 def path_of(stack: StackObject) -> str:
-    """Where the Stack is."""
+    """The path of the Stack."""
     return api_requests.object_path(STACK, stack.namespace, stack.name)
 
 

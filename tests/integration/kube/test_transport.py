@@ -79,7 +79,7 @@ async def test_an_expired_token_is_read_again(connection: Connection, source: Cr
 
 
 async def ensure_default_account(connection: Connection, namespace: str) -> None:
-    """Its controller makes it some time after the namespace; the first one wins."""
+    """The controller creates the account some time after the namespace; the first create wins."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
     body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
     with contextlib.suppress(errors.ApiStatusError):
@@ -183,7 +183,7 @@ async def test_a_kind_comes_changes_its_schema_and_goes(
 
 
 async def until_refreshed(cluster: KubeWorkloadCluster, condition: Any) -> None:
-    """Refresh until it holds; refreshes are spaced automatically."""
+    """Refresh until the condition holds; refreshes are spaced automatically."""
     while not condition():
         await cluster.refresh_kinds()
 
@@ -355,7 +355,7 @@ async def test_a_changed_definition_is_noticed(
     assert kind is not None
     await cluster.load_schemas([kind])
     assert read_status_fields(cluster, "Changed") == set()
-    # The next look is at once, before the new schema is published.
+    # The next refresh happens at once, before the new schema is published.
     await asyncio.sleep(REFRESH_INTERVAL)
     await user.apply(define("Changed", phase="string"))
     before = ears.kinds

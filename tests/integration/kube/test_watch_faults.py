@@ -1,4 +1,4 @@
-"""After any fault between the caches and a real API server, the caches finally equal the server.
+"""After any fault between the caches and a real API server, the caches eventually equal the server.
 
 Each test injects one fault, changes the world meanwhile, and waits for a marker: an object that is created last, and
 whose event can only arrive on a live stream.
@@ -38,7 +38,7 @@ SHIFT = 1_000_000_000
 
 @dataclass
 class Listener:
-    """Counts whom the caches would wake, and beats."""
+    """Counts the Stacks that the caches would wake, and signals each change."""
 
     pulse: Pulse
     woken: list[str] = field(default_factory=list)
@@ -64,7 +64,7 @@ class World:
     _markers: itertools.count[int] = field(default_factory=itertools.count)
 
     async def apply(self, name: str, *, kind: Kind = CONFIG_MAP, value: str = "b25l", labelled: bool = True) -> Object:
-        """Make or change an object, past the proxy, as another client would. The value is fit for a Secret, too."""
+        """Create or change an object as another client, bypassing the proxy. The value is also valid for a Secret."""
         labels = {names.LABEL_STACK_UID: STACK_UID, names.LABEL_RESOURCE: name} if labelled else {}
         manifest = {
             "apiVersion": kind.api_version,
@@ -81,7 +81,7 @@ class World:
         )
 
     async def delete(self, name: str, *, kind: Kind = CONFIG_MAP) -> None:
-        """Delete an object, past the proxy."""
+        """Delete an object, bypassing the proxy."""
         await self.direct.request("DELETE", api_requests.object_path(kind, self.namespace, name))
 
     async def settle(self, *, kind: Kind = CONFIG_MAP) -> None:
@@ -106,7 +106,7 @@ class World:
         return {each["name"]: int(each["resourceVersion"]) for each in metadata}
 
     def restarts(self, kind: Kind = CONFIG_MAP) -> dict[str, int]:
-        """Why the watch of a kind began again."""
+        """The reasons why the watch of a kind was restarted."""
         return next(dict(health.restarts) for health in self.caches.health() if health.kind == kind.key)
 
     async def wait_restart(self, reason: str, *, kind: Kind = CONFIG_MAP) -> None:
@@ -114,7 +114,7 @@ class World:
         await self.pulse.until(lambda: self.restarts(kind).get(reason, 0) > 0)
 
     def fresh_lists(self) -> int:
-        """How often everything was asked for."""
+        """Number of complete lists."""
         return sum("sendInitialEvents" in target or "limit=" in target for target in self.proxy.targets)
 
 
@@ -123,7 +123,7 @@ Build = Callable[..., Awaitable[World]]
 
 @pytest.fixture
 async def build(kubeconfig: Path, namespace: str) -> AsyncIterator[Build]:
-    """Makes a world with `a`, `b` and `c` in it, all cached. Keywords: the rules of its watches."""
+    """Creates a world with `a`, `b` and `c`, all cached. Keywords: the rules of its watches."""
     async with contextlib.AsyncExitStack() as stack:
 
         async def make(**rules: float) -> World:
@@ -147,7 +147,7 @@ async def build(kubeconfig: Path, namespace: str) -> AsyncIterator[Build]:
 
 
 async def change_everything(world: World) -> None:
-    """One object changed, one deleted, one that lost its label, one made."""
+    """Change one object, delete one, remove the label of one, and create one."""
     await world.apply("a", value="dHdv")
     await world.delete("b")
     await world.apply("c", labelled=False)
@@ -244,7 +244,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("code", "reason"), REFUSALS)
 async def test_a_refused_watch_comes_back(build: Build, code: int, reason: str) -> None:
     world = await build()
-    # The connection itself answers a first 401 by reading its credentials again.
+    # On a first 401, the connection itself reads its credentials again.
     refusal = world.proxy.refuse(code, where="watch=1", times=2)
     world.proxy.cut()
     await change_everything(world)

@@ -26,12 +26,12 @@ class Row:
     """Requests about one Stack, and the result."""
 
     requests: tuple[Object, ...]
-    """Options of the deletions, one after the other."""
+    """Options of the consecutive deletion requests."""
     result: str
     finalizers: tuple[str, ...] = ()
-    """Those that the Stack has from its creation."""
+    """Finalizers that the Stack has from its creation."""
     code: int = 200
-    """Of the last answer."""
+    """Status code of the last response."""
 
 
 ROWS = {
@@ -60,7 +60,7 @@ async def request_deletion(world: RealWorld, stack: Object, row: Row) -> int:
         try:
             await world.user.connection.request("DELETE", path, body=body)
         except errors.ApiStatusError as refused:
-            # 404: it was gone before the second one.
+            # 404: the Stack was deleted before the second request.
             code = 200 if refused.is_not_found else refused.code
     return code
 
@@ -72,11 +72,11 @@ async def list_names(world: RealWorld, path: str) -> set[str]:
 
 
 async def create_all(world: RealWorld) -> dict[str, Object]:
-    """One Stack of one ConfigMap for each row, by its id, complete. The server names them."""
+    """Create one Stack with one ConfigMap for each row, with generated names, and wait until all are complete."""
     await world.start_controller()
     made: dict[str, Object] = {}
     for id_, row in ROWS.items():
-        # `<`, `>` and `&` are written in another way by each JSON library.
+        # Each JSON library escapes `<`, `>` and `&` differently.
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "a<b && b>c", "key": "${stack.name}"}}
         spec = {"template": {"resources": {"only": {"manifest": manifest}}}}
         metadata = {"generateName": "deleted-", "namespace": world.namespace, "finalizers": list(row.finalizers)}

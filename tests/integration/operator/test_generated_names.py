@@ -49,7 +49,7 @@ async def test_all_objects_of_a_stack_become_ready(scene: Scene) -> None:
     await scene.apply(resources)
     await scene.reach_stack("CreateComplete")
     (stateful_set,) = await scene.find_children("StatefulSet")
-    # A dash in front of the hash may be one character less.
+    # A dash in front of the hash may make the name one character shorter.
     assert len(stateful_set["metadata"]["name"]) >= names.NAME_LENGTHS["StatefulSet.apps"] - 1
     (cron_job,) = await scene.find_children("CronJob")
     assert len(cron_job["metadata"]["name"]) >= names.NAME_LENGTHS["CronJob.batch"] - 1

@@ -41,7 +41,7 @@ async def wait_for(world: RealWorld, address: Address, **wanted: Any) -> Object:
 
 
 async def count(user: RealUser, group: Object) -> int:
-    """How many Deployments or ConfigMaps the selector of a group finds."""
+    """Number of Deployments or ConfigMaps that match the selector of a group."""
     paths = ("/apis/apps/v1/namespaces/{}/deployments", "/api/v1/namespaces/{}/configmaps")
     query = {"labelSelector": group["status"]["selector"]}
     pages = [await user.connection.request("GET", path.format(user.namespace), query=query) for path in paths]

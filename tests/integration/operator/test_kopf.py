@@ -1,4 +1,4 @@
-"""kopf itself in its frame, on a real API server: it logs in, hears of new kinds, and ends when asked."""
+"""kopf with the operator's settings, on a real API server: it logs in, notices new kinds, and stops on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: 
 
     kopf.start()
     definition: Any = real_user.make_crd(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev", "Lamp", {"v1": {"type": "object"}})
-    # Existing objects are listed first; only the wake-up after that counts.
+    # Existing objects are listed first; only the later notification counts.
     await asyncio.wait_for(woken.wait(), PATIENCE)
     woken.clear()
     await asyncio.to_thread(extensions.create_custom_resource_definition, definition)

@@ -21,13 +21,13 @@ TAKEOVER = 15.0
 BUSY = 10.0
 """Extra seconds on a busy machine."""
 SIZE = 150
-"""Resources of the Stack whose operator is killed half-way."""
+"""Resources of the Stack whose operator is killed midway."""
 HALF_WAY = 30
 RENEWALS = 3
 RETRY_PERIOD = 2.0
 """Seconds between two renewals."""
 SHARP = 0.5
-"""Maximum seconds by which a moment is seen too late."""
+"""Maximum delay in seconds of an observed time."""
 
 
 async def get_lease(user: RealUser) -> dict[str, Any]:
@@ -70,7 +70,7 @@ async def test_a_killed_leader_is_followed_by_the_other_which_continues(user: Re
     assert took < TAKEOVER + BUSY
     assert {name: uids for name, uids in watcher.made.items() if len(uids) > 1} == {}
     assert len(watcher.made) == SIZE
-    # One more or two may have been on their way, unseen by this test.
+    # One or two further requests may have been in flight.
     assert SIZE - made - 5 <= applied <= SIZE - made
     assert (await get_lease(user))["leaseTransitions"] == 1
 
@@ -134,7 +134,7 @@ async def test_a_process_without_election_does_not_work_beside_a_leader(user: Re
     assert code == LEASE_HELD_EXIT_CODE
     assert all(word in log for word in (holder, "--leader-election", "--ignore-leader"))
     assert (await workers.hire("--ignore-leader")).is_alive
-    # Its messages at exit are intended.
+    # The messages at its exit are expected.
     workers.members.remove(other)
 
 
@@ -166,5 +166,5 @@ async def test_a_leader_that_was_held_up_ends_when_it_comes_back(user: RealUser,
     assert code == 1
     assert took < TAKEOVER + BUSY
     assert await asyncio.to_thread(operator_fleet.is_leader, other)
-    # Its messages at exit are intended; only the other process must log no errors.
+    # The messages at its exit are expected; only the other process must log no errors.
     workers.members.remove(leader)

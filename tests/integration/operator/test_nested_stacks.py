@@ -1,4 +1,4 @@
-"""Nested stacks in number, and large trees, on a real API server."""
+"""Many nested Stacks, and large trees, on a real API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.stories.world import Address
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 NESTED = 125
 IN_THE_MIDDLE = 40
-"""Nested stacks with objects, when the Stack above is deleted."""
+"""Number of nested Stacks with objects when their parent is deleted."""
 COLLECTIONS = (
     f"/apis/{API_VERSION}/namespaces/{{}}/stacks",
     f"/apis/{API_VERSION}/namespaces/{{}}/resourcegroups",
@@ -25,7 +25,7 @@ COLLECTIONS = (
     "/api/v1/namespaces/{}/configmaps",
 )
 RESOURCES = "HEARTH_TREE_RESOURCES"
-"""How many resources the large tree has."""
+"""The variable with the number of resources in the large tree."""
 GROUPS = 10
 TREE_SECONDS = 3600.0
 
@@ -43,13 +43,13 @@ def make_nested(parameters: Object) -> Object:
 
 
 async def create(world: RealWorld, spec: Object) -> Address:
-    """A Stack of that spec; it is not awaited."""
+    """Create a Stack with that spec without waiting."""
     await world.user.create(stack_manifests.make_stack(spec, namespace=world.namespace))
     return stack_manifests.address_in(world.namespace)
 
 
 async def list_all(world: RealWorld, path: str) -> list[Object]:
-    """The objects of a collection that belong to a Stack, or are one."""
+    """The objects of a collection that are Stacks or belong to one."""
     page = await world.user.connection.request("GET", path.format(world.namespace))
     is_stack = "hearth.dev" in path
     found: list[Object] = page["items"]
@@ -57,17 +57,17 @@ async def list_all(world: RealWorld, path: str) -> list[Object]:
 
 
 async def find_left(world: RealWorld) -> list[str]:
-    """Everything that is there, by its name."""
+    """All remaining objects, by name."""
     return [raw["metadata"]["name"] for path in COLLECTIONS for raw in await list_all(world, path)]
 
 
 async def find_stack(world: RealWorld, address: Address) -> list[str]:
-    """The Stack, if it is still there: to list a large tree again and again would disturb its deletion."""
+    """The Stack, if it still exists. Listing a large tree repeatedly would disturb its deletion."""
     return ["it is still there"] if await world.user.find(address) is not None else []
 
 
 async def wait_for(world: RealWorld, address: Address, **wanted: Any) -> Object:
-    """The Stack once its status says so of its present spec."""
+    """Wait until the status reports this for the current spec; return the Stack."""
 
     async def look() -> list[str]:
         found = await world.user.find(address) or {}

@@ -1,4 +1,4 @@
-"""The Stacks divided among several operators on a real API server, as processes: each is worked on exactly once."""
+"""Stacks divided among several operator processes on a real API server: exactly one process works on each Stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.stories.world import Address
 
 STACKS = 24
 SIZE = 4
-"""Resources of each."""
+"""Resources of each Stack."""
 
 
 def make_stacks(user: RealUser, *, value: str = "value") -> list[dict[str, Any]]:
@@ -34,24 +34,24 @@ async def hire(workers: Crew, count: int) -> list[OperatorProcess]:
 
 
 async def end(operators: list[OperatorProcess]) -> None:
-    """All of them, in order."""
+    """End all operators gracefully."""
     for each in operators:
         operator_fleet.end_in_order(each)
     await asyncio.gather(*(each.process.wait() for each in operators if each.process is not None))
 
 
 async def count(operators: list[OperatorProcess], *, verb: str) -> list[float]:
-    """The requests of each."""
+    """The number of requests of each operator."""
     return [await asyncio.to_thread(operator_fleet.count_requests, each, verb=verb) for each in operators]
 
 
 def count_lease_requests(operator: OperatorProcess) -> float:
-    """The requests of one about Leases: each try to become the leader sends at least one."""
+    """The number of requests of one operator about Leases: each attempt to become the leader sends at least one."""
     return operator_fleet.count_requests(operator, kind=LEASE.key)
 
 
 async def count_own(operators: list[OperatorProcess]) -> list[float]:
-    """The Stacks that each works on."""
+    """The number of Stacks that each operator works on."""
     return [await asyncio.to_thread(each.read_metric, "hearth_stacks") for each in operators]
 
 

@@ -1,7 +1,8 @@
-"""The operator killed (SIGKILL) at any of its writes, on a real API server, and started again: same end, nothing twice.
+"""The operator is killed (SIGKILL) at any of its writes, on a real API server, and restarted: the result is the same,
+without duplicates.
 
-Every run of `make test-ecosystem` tries one write of some stories, others each time; `make soak` tries a third of the writes of all, and all of
-them if `HEARTH_SOAK_FULL` is set.
+Every run of `make test-ecosystem` tries one random write of some stories. `make soak` tries a third of the writes of
+all stories, and all writes if `HEARTH_SOAK_FULL` is set.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from support.stories.world import Address
 SAMPLES = 4
 """Stories in every run."""
 AT_ONCE = 3
-"""Performances side by side: each starts two processes, and there are few cores."""
+"""Concurrent runs: each starts two processes, and there are few cores."""
 EVERY = 3
-"""The soak tries one of that many writes: all of them take more than an hour on two cores."""
+"""The soak tries one out of this many writes. All writes take more than an hour on two cores."""
 SEED = "HEARTH_SIGKILL_SEED"
 """The variable with the seed of a sample, to repeat it."""
 STORIES = [
@@ -65,7 +66,7 @@ STORIES = [
 
 @pytest.fixture
 async def connection(connection: Connection) -> Connection:
-    """The user's own way to the server, past the proxy."""
+    """The user's own connection to the server, bypassing the proxy."""
     await real_user.install_all(RealUser(connection, "default"))
     return connection
 
@@ -88,10 +89,10 @@ class Witness:
     def __init__(self, user: RealUser) -> None:
         self._user = user
         self.made: dict[str, set[str]] = {}
-        """By Stack, resource and incarnation the UIDs."""
+        """UIDs by Stack, resource and incarnation."""
 
     async def watch(self) -> None:
-        """See them for as long as this runs."""
+        """Record objects until cancelled."""
         kinds = (probe_controller.kind_of(), fake_kinds.CONFIG_MAP.kind)
         await asyncio.gather(*(self._user.follow(kind, self._see) for kind in kinds))
 

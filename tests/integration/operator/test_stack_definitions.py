@@ -29,7 +29,7 @@ COUNT = 12
 CANARIES = 2
 MANY = 200
 FIRST = 10
-"""Of many instances those in the first wave."""
+"""Number of instances in the first wave."""
 
 
 def make_definition(data: dict[str, str], kind: Kind = SITE) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Cluster:
         await self.user.send("DELETE", kind)
 
     async def wait_gone(self, kind: Kind, name: str) -> None:
-        """Until an object does not exist."""
+        """Wait until an object does not exist."""
         async with asyncio.timeout(2 * PATIENCE):
             while await self.user.find_named(kind, name) is not None:  # noqa: ASYNC110 -- another process decides, there is no event
                 await asyncio.sleep(POLL)
@@ -111,7 +111,7 @@ class Cluster:
     async def wait(
         self, holds: Callable[[dict[str, Any]], bool], kind: Kind = STACK_DEFINITION, name: str = NAME
     ) -> None:
-        """Until the status of an object is so."""
+        """Wait until the condition holds for the status of an object."""
         found: dict[str, Any] = {}
         try:
             async with asyncio.timeout(2 * PATIENCE):
@@ -141,7 +141,7 @@ Pages: TypeAlias = "dict[str, tuple[str, str]]"
 
 
 async def keep_a_kind_of_another_client(cluster: Cluster) -> None:
-    """It is never taken over."""
+    """A kind that another client created is never taken over."""
     other = Kind(group=GROUP, version="v1alpha1", name="Other", plural="others", namespaced=True)
     name = f"{other.plural}.{GROUP}"
     version = {
@@ -201,7 +201,7 @@ async def change_badly(cluster: Cluster, pages: Pages) -> None:
 
 
 async def restore_an_instance(cluster: Cluster, stack: StackCommand) -> None:
-    """A StackSnapshot keeps a revision of one instance, and brings it back."""
+    """A StackSnapshot stores a revision of one instance, and restores it."""
     taken = await stack.expect("snapshot", "site/site-2", "--name", "before", "--wait", "--timeout=60s")
     assert "contains revision 1 of Site site-2" in taken, taken
     assert "is one of Site site-2, not of site/site-3" in await stack.expect("restore", "site/site-3", "before", code=1)
@@ -263,7 +263,7 @@ async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folde
     assert f"{COUNT} of {COUNT} objects change" in changed
     assert "1 object: " in changed
     changed = await diff(make_definition({"layout": "two"}), code=1)
-    # The object of the one that was replaced has another name.
+    # The object of the replaced instance has another name.
     assert f"{COUNT - 1} objects: {paster.stack.namespace}/site-0, " in changed
     assert f"1 object: {paster.stack.namespace}/site-1\n" in changed
     assert "data.layout: one" in changed
@@ -280,7 +280,7 @@ async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folde
 
 
 async def show_history(paster: Paster) -> None:
-    """The revisions of the definition so far: the second one was taken back, and so was the third."""
+    """The revisions of the definition so far: the second and the third were rolled back."""
     stack = paster.stack
     history = await stack.expect("rollout", "history", "sites")
     rows = [line.split() for line in history.splitlines()]
@@ -292,7 +292,7 @@ async def show_history(paster: Paster) -> None:
 
 
 async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> None:
-    """The rollout stops with a message that names the remedy; it is rolled back, restarted, and paused."""
+    """The rollout stops with a message that suggests a command; it is rolled back, restarted, and paused."""
     stack = paster.stack
     spec = make_definition({"not a key!": "y"})["spec"]
     spec["rollout"]["onFailure"] = "Stop"
@@ -338,7 +338,7 @@ async def test_a_definition_from_its_creation_to_its_end(
     await change_badly(cluster, pages)
     await steer_a_rollout(cluster, pages, paster)
 
-    # A good change reaches all, also if the operator dies in between.
+    # A good change reaches all instances, even if the operator is killed in between.
     live = await cluster.replace_spec(make_definition({"layout": "two"})["spec"])
     newest = live["status"]["revision"] + 1
     await cluster.wait(lambda status: is_at(status, newest) and find_rollout(status)["updated"] > 0)
@@ -393,7 +393,7 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
 
 
 def refer_to_template(definition: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """Let the template be in a ConfigMap; return it, with two outputs more."""
+    """Move the template to a ConfigMap, and return it with two more outputs."""
     template: dict[str, Any] = definition["spec"].pop("template")
     template["outputs"] |= {"layout": {"value": "one"}, "size": {"value": 1}}
     definition["spec"] |= {

@@ -1,4 +1,4 @@
-"""Every story of tests/stories as it is, on a real API server."""
+"""Every story of tests/stories, unchanged, on a real API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_story(played: Story, world: RealWorld) -> None:
         try:
             await story_runner.Play(played, world).perform()
         finally:
-            # Kinds belong to no namespace, so the next run would start with a story's leftovers.
+            # Kinds are cluster-scoped, so the next run would start with a story's leftovers.
             await forget(world, made)
 
 

@@ -35,10 +35,11 @@ OF_THE_STACK = {
 async def test_the_requests_of_a_stack_are_parts_of_its_reconciles(
     user: RealUser, source: CredentialSource, namespace: str
 ) -> None:
-    """Each request belongs to the reconcile that planned it; the second object is planned later, so it is in another
-    trace.
+    """Each request belongs to the reconcile that planned it.
 
-    The operator's own requests, for example for the Secret with its key, belong to none.
+    The second object is planned later, so it is in another trace.
+
+    The operator's own requests, for example for the Secret with its key, have no parent span.
     """
     exporter = InMemorySpanExporter()
     observer = TracedMetrics(tracing.make_provider(SimpleSpanProcessor(exporter)))

@@ -20,7 +20,7 @@ def api(api_client: Any) -> RawApi:
     answer = server.apply(definition, kind=CUSTOM_RESOURCE_DEFINITION)
     assert answer.is_accepted, answer.body
     kind = sample_manifests.CUSTOM
-    # Served a moment after it is accepted; every request is a look, so that no one sleeps.
+    # The kind is served some time after it is accepted. Each request checks it again, so no sleep is needed.
     collection = raw_api.collection_of({"metadata": {"namespace": "default"}}, kind=kind)
     assert any(server.send("GET", collection).is_accepted for _ in range(1000))
     return server

@@ -1,4 +1,4 @@
-"""Refusals provoked on a real API server, and the reactions that they get."""
+"""Refusals provoked on a real API server, and their classification."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def site(api: RawApi, namespace: str) -> Site:
 
 
 def classify(of: Kind, answer: Answer) -> ErrorClass:
-    """The reaction to an answer."""
+    """The reaction to a response."""
     return api_errors.classify(answer.code, answer.status, kind=of, body_size=answer.sent)
 
 
@@ -145,7 +145,7 @@ def policy(site: Site) -> Iterator[str]:
 
 
 def test_a_policy_denies(site: Site, policy: str) -> None:
-    """It looks like an invalid value, and must never lead to a replacement."""
+    """The denial looks like an invalid value, but must never lead to a replacement."""
     manifest = site.manifest(refused_requests.CONFIG_MAP, "denied")
     # A policy takes effect a moment after its creation.
     answers = (site.api.apply(manifest, kind=refused_requests.CONFIG_MAP, dryRun="All") for _ in refused_requests.MANY)

@@ -1,7 +1,8 @@
-"""Every field of many kinds' manifests is tampered with on a real API server; each loss is detected, and nothing else.
+"""Every field of manifests of many kinds is changed by others on a real API server: each lost field is detected, and no
+other.
 
-The live object is the oracle. If a tampering changed it, we must have lost a field; if the server restored the same
-value (a default), we must not.
+The live object is the oracle. If a change persisted, Hearth must have lost a field; if the server restored the same
+value (a default), it must not.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from support.real.raw_api import Answer, RawApi
 from support.units import lost_fields, sample_manifests
 
 Node: TypeAlias = tuple[str | int, ...]
-"""A way into a manifest, with indexes into its lists."""
+"""A path into a manifest, with indexes into its lists."""
 
 IDENTITY = {("metadata", "name"), ("metadata", "namespace"), ("apiVersion",), ("kind",), ("metadata",), ("spec",)}
 KEYS = frozenset({"name", "containerPort", "port", "protocol", "mountPath"})
@@ -48,7 +49,7 @@ def read(value: Any, path: Node) -> Any:
 
 
 def with_value(manifest: Object, path: Node, value: Any) -> Object:
-    """`manifest` with another value at `path`; None takes the node away."""
+    """`manifest` with another value at `path`; None removes the node."""
     changed = copy.deepcopy(manifest)
     holder = read(changed, path[:-1])
     if value is None:
@@ -101,12 +102,12 @@ class Bench:
     manifest: Object
     failures: list[str] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
-    """Losses, by how they came about."""
+    """Number of lost fields by the way of writing."""
     unchanged: int = 0
     serial: Iterator[int] = field(default_factory=itertools.count)
 
     def make(self) -> tuple[Object, Object]:
-        """A fresh object: its manifest, and how it lives."""
+        """Create a fresh object; return its manifest and the live object."""
         manifest = copy.deepcopy(self.manifest)
         manifest["metadata"]["name"] += f"-{next(self.serial)}"
         answer = self.api.apply(manifest, kind=self.kind)
@@ -118,7 +119,7 @@ class Bench:
         return lost_fields.find_first_lost(manifest, child.find_ownership(live))
 
     def judge(self, how: str, where: Node, *, manifest: Object, before: Object, answer: Answer) -> bool:
-        """Compare the verdict with the object itself; whether the object is as good as new."""
+        """Compare the verdict with the object itself; return whether the object is still unchanged."""
         if not answer.is_accepted:
             return True
         lost = self.find_lost(manifest, answer.body)
@@ -179,7 +180,7 @@ def by_put(bench: Bench, manifest: Object, live: Object, path: Node, value: Any)
     """As `kubectl edit` or a controller's update."""
     body = with_value(live, path, value)
     where = raw_api.path_of(manifest, kind=bench.kind)
-    # Some kinds refuse a PUT without a version, and controllers write at any time: as clients do, look and try again.
+    # Some kinds refuse a PUT without a version, and controllers write at any time. Read and retry, as clients do.
     for _ in range(50):
         now = bench.api.get(manifest, kind=bench.kind).body
         body["metadata"]["resourceVersion"] = now["metadata"]["resourceVersion"]
@@ -208,13 +209,14 @@ WRITES = ("merge patch", "JSON patch", "PUT")
 def tamperings(manifest: Object) -> Iterator[tuple[str, Node, Any]]:
     """The tamperings of each node: the way, the path, and the new value (None: remove it).
 
-    The three ways of writing alternate between nodes: all of them at every node find the same in three times the time.
+    The three ways of writing alternate between nodes. Using all of them at every node finds the same losses in three
+    times the time.
     """
     for turn, path in enumerate(nodes(manifest)):
         value = read(manifest, path)
         yield WRITES[turn % 3], path, other(value)
         yield WRITES[(turn + 1) % 3], path, None
-        # An apply takes nothing away that it does not own, so it can only change.
+        # An apply cannot remove fields that it does not own, so it can only change values.
         changed = other(value, kept=KEYS)
         is_key = any(isinstance(key, int) for key in path) and path[-1] in KEYS
         if changed != value and not is_key and not SETS & set(path):
@@ -270,7 +272,7 @@ def test_what_others_add_or_repeat_is_no_drift(bench: Bench) -> None:
             content_type=raw_api.MERGE,
             fieldManager="kubectl",
         ),
-        # As the server spells them: it takes `1000m` for another value than its own `1`.
+        # Use the server's spelling: it treats `1000m` as a different value from `1`.
         "same by apply": bench.api.apply(stated(manifest, live), kind=bench.kind, manager="kubectl", force=False),
         "same by PUT": by_put(bench, manifest, live, ("kind",), bench.kind.name),
         "ours again": bench.api.apply(manifest, kind=bench.kind),

@@ -36,7 +36,7 @@ PLURALS = CORE | {
     "HealthMark": "hearth.dev/healthmarks",
     "StackSnapshot": "hearth.dev/stacksnapshots",
 }
-"""Below `/registry`; the API server leaves out the groups of its own kinds."""
+"""Path segments below `/registry`; the API server omits the groups of built-in kinds."""
 
 FOUND = frozenset({"Stack", "ConfigMap", "PersistentVolumeClaim", "Deployment", "StatefulSet", "Job"})
 """Kinds whose objects are looked up by their names."""
@@ -61,7 +61,7 @@ def store(url: str, raw: Object) -> None:
 
 
 def remove(url: str, raw: Object) -> None:
-    """Take it out again, regardless of its finalizers: no other operator of this server is to see it. Blocks."""
+    """Remove it from etcd, regardless of its finalizers, so that no other operator of this server sees it. Blocks."""
     ask(url, "deleterange", {"key": encode(key_of(raw))})
 
 
@@ -81,7 +81,7 @@ def key_of(raw: Object) -> str:
 
 
 def encode(text: str) -> str:
-    """Return the text as etcd's gateway takes it."""
+    """Return the text as etcd's gateway expects it."""
     return base64.b64encode(text.encode()).decode()
 
 

@@ -198,7 +198,7 @@ class ManualClock:
         return self.seconds
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
-        """No client  anything."""
+        """Not used: the executor must not start timers."""
         raise AssertionError
 
 
