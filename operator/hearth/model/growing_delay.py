@@ -10,7 +10,6 @@ MOST_DOUBLINGS: Final = 30
 
 
 def find(failures: float, *, first: float, longest: float) -> float:
-    """Return the delay in seconds after a number of consecutive failures: `first` after one failure, at most `longest`.
-    """
+    """Return the delay in seconds after a number of consecutive failures: `first` after one failure, at most `longest`."""
     factor: float = GROWTH ** min(max(failures - 1, 0), MOST_DOUBLINGS)
     return min(first * factor, longest)

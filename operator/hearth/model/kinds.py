@@ -45,8 +45,7 @@ class ObjectRef:
         return make_key(self.group, self.kind)
 
     def __str__(self) -> str:
-        """Return `deployment/web`, with the group for kinds that are not built in: `certificate.cert-manager.io/web`.
-        """
+        """Return `deployment/web`, with the group for kinds that are not built in: `certificate.cert-manager.io/web`."""
         group = f".{self.group}" if "." in self.group and not self.group.endswith(".k8s.io") else ""
         return f"{self.kind.lower()}{group}/{self.name}"
 

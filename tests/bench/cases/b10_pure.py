@@ -33,8 +33,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 def measure_template(template: dict[str, object]) -> dict[str, float]:
-    """Milliseconds of CPU to compile it, decide until it has converged, pass over all resources, and handle one event.
-    """
+    """Milliseconds of CPU to compile it, decide until it has converged, pass over all resources, and handle one event."""
     definition = Definition(template=template, parameters={"value": "one"})
     compiled: list[Blueprint] = []
     world = World()

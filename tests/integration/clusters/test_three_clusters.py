@@ -147,8 +147,7 @@ class Sites:
         raise AssertionError(f"found {held}")
 
     async def until_above(self, value: str) -> Held:
-        """The same, once the Stack is complete, `web` has that value in both clusters, and the local object names both.
-        """
+        """The same, once the Stack is complete, `web` has that value in both clusters, and the local object names both."""
         held = await self.until(lambda held: all(found["web"]["data"]["above"] == value for found in held.values()))
         assert (await self.region.list_there(self.region.here))["world-note"]["data"]["v"] == f"{value},{value}"
         return held

@@ -1,5 +1,4 @@
-"""Checks the assumptions of all other tests about the control plane: it is Kubernetes, and its pods behave as labeled.
-"""
+"""Checks the assumptions of all other tests about the control plane: it is Kubernetes, and its pods behave as labeled."""
 
 from __future__ import annotations
 

@@ -45,8 +45,7 @@ REVIEWED = Command(
 
 @pytest.fixture
 async def options(user: RealUser) -> AsyncIterator[tuple[str, ...]]:
-    """Install the shipped webhook for only this namespace, with a URL on this machine; return the flags that serve it.
-    """
+    """Install the shipped webhook for only this namespace, with a URL on this machine; return the flags that serve it."""
     port = free_port.find_free_port()
     manifests = yaml.safe_load_all((repository.MANIFESTS / "install" / "webhook.yaml").read_text())
     for manifest in manifests:

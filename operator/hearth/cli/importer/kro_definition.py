@@ -267,8 +267,7 @@ class Conversion:
         return {"forEach": made, **self._find_key(made)}
 
     def _find_key(self, expression: str) -> Object:
-        """Return the key for the elements of a list parameter: their name if they have one, otherwise their position.
-        """
+        """Return the key for the elements of a list parameter: their name if they have one, otherwise their position."""
         items = object_fields.mapping(self.parameters, expression.removeprefix("params."), "items")
         if items.get("type") == "string":
             return {"key": "item"}

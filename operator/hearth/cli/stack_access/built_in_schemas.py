@@ -40,8 +40,7 @@ def find_definition(reference: str) -> Mapping[str, Any] | None:
 
 
 def explain_unknown_kind(api_version: str, kind: str) -> str:
-    """Explain that Kubernetes does not serve this kind; "" if it does, or if the version may belong to another project.
-    """
+    """Explain that Kubernetes does not serve this kind; "" if it does, or if the version may belong to another project."""
     content = read()
     of_version = [each.rpartition("/")[2] for each in content["kinds"] if each.rpartition("/")[0] == api_version]
     if not kind or not of_version or kind in of_version:

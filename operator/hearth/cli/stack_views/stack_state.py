@@ -217,8 +217,7 @@ class StackState(NamedObject):
         return observed is not None and observed == object_fields.number(self.raw, "metadata", "generation")
 
     def list_sources(self) -> dict[SourceKey, str]:
-        """Return the resource version of each object other than the Stack that the reported definition was read from.
-        """
+        """Return the resource version of each object other than the Stack that the reported definition was read from."""
         return {
             (
                 object_fields.text(entry, "kind"),

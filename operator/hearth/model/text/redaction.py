@@ -52,8 +52,7 @@ MIN_REDACTED_LENGTH = 3
 
 
 def redact(text: str, hidden: Collection[str]) -> str:
-    """Return `text` without the values `hidden` in any quoted form; if there are too many values, hide the whole text.
-    """
+    """Return `text` without the values `hidden` in any quoted form; if there are too many values, hide the whole text."""
     if not hidden:
         return text
     if len(hidden) > limits.HIDDEN_TEXTS:
