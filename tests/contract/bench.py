@@ -1,6 +1,6 @@
-"""One bench for the two worlds that the contract covers: the ports, their listeners, and a user.
+"""A common interface to the two worlds of the contract tests: the ports, their listeners, and a user.
 
-The cases test both worlds alike; any difference between fake and real is a mistake of the fake.
+Each test runs in both worlds. Any difference between fake and real is a mistake of the fake.
 """
 
 from __future__ import annotations

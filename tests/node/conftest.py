@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark them before `-m` chooses by marks."""
+    """Mark the tests before `-m` selects by marks."""
     for item in items:
         if item.path.is_relative_to(FOLDER):
             item.add_marker(pytest.mark.node)
@@ -48,7 +48,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[NodeCluster]:
 
 @pytest.fixture(scope="session")
 def installed(node: NodeCluster) -> float:
-    """Hearth as `manifests/install` installs it, for all tests; the seconds until both replicas served."""
+    """Install Hearth from `manifests/install` for all tests; yields the seconds until both replicas served."""
     started = time.monotonic()
     node.kubectl.call("apply", "--server-side", "-k", str(repository.MANIFESTS / "install"))
     node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
@@ -57,7 +57,7 @@ def installed(node: NodeCluster) -> float:
 
 @pytest.fixture
 def user(node: NodeCluster, installed: float) -> Iterator[NodeUser]:
-    """A user with a namespace of his own, on a node where Hearth runs."""
+    """A user with a separate namespace, on a node where Hearth runs."""
     made = node.make_user()
     yield made
     made.kubectl.call("delete", "namespace", made.namespace, "--wait=false")

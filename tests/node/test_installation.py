@@ -19,7 +19,7 @@ PODS = ("pods", "--selector=app.kubernetes.io/name=hearth")
 
 
 def find_leader(node: NodeCluster) -> str:
-    """The name of the Pod that leads; "" if none does."""
+    """The name of the leading Pod, or ""."""
     holders = [str(each["spec"].get("holderIdentity") or "") for each in node.kubectl.get("leases")]
     names = [
         each["metadata"]["name"] for each in node.kubectl.get(*PODS) if "deletionTimestamp" not in each["metadata"]
@@ -54,7 +54,7 @@ def test_the_webhook_denies_a_wrong_stack_through_its_service(user: NodeUser) ->
         answers.append(done.stderr)
         return done.returncode != 0
 
-    # An API server learns of the certificate a moment after the operator has written it.
+    # An API server notices the certificate some time after the operator has written it.
     node_cluster.wait_until("the denial", is_denied, lambda: str(answers[-1:]))
     assert 'admission webhook "stacks.hearth.dev" denied the request' in answers[-1]
     assert "none" in answers[-1]
@@ -89,7 +89,7 @@ def test_a_rolling_upgrade_disturbs_no_stack(node: NodeCluster, user: NodeUser) 
 
 
 def test_a_drain_leaves_one_replica_at_work(node: NodeCluster, user: NodeUser) -> None:
-    """The only node takes no further Pod, so the budget holds back the second eviction."""
+    """The only node accepts no further Pod, so the disruption budget blocks the second eviction."""
     converge(user, "undrained")
     try:
         drained = node.kubectl.run("drain", "node0", f"--pod-{PODS[1].removeprefix('--')}", *DRAIN)
@@ -132,7 +132,7 @@ def read_restarts_of(pod: Object) -> int:
 
 
 def test_logs_have_no_error(node: NodeCluster, user: NodeUser) -> None:
-    """After everything that the tests before did to it."""
+    """Checked after all earlier tests of this module."""
     converge(user, "last")
 
     log = node.kubectl.call("logs", "--selector=app.kubernetes.io/name=hearth", "--tail=-1", "--prefix=false")

@@ -32,12 +32,12 @@ def home() -> Iterator[places.Home]:
 
 
 def read_sysctls() -> list[str]:
-    """What a kubelet changes."""
+    """The sysctls that a kubelet changes."""
     return [(node_program.SYS / name).read_text() for name in node_program.SYSCTLS]
 
 
 def find_traces(home: places.Home) -> list[str]:
-    """All that is still there of the node: processes, mounts, cgroups, links, files."""
+    """All remaining traces of the node: processes, mounts, cgroups, links, files."""
     running = [
         path.parent.name
         for path in Path("/proc").glob("[0-9]*/cmdline")

@@ -1,4 +1,4 @@
-"""What a user reads when Pods fail: phase, reason and `kubectl stack why`, on a real node."""
+"""The messages for users when Pods fail: phase, reason and `kubectl stack why`, on a real node."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from support.node.node_cluster import NodeCluster, NodeUser
 from support.node.pod_failures import POD_FAILURES, PodFailure
 
 ASKING = threading.Semaphore(2)
-"""Each question is a process of its own, and the Pods need processors as well."""
+"""Limits concurrent runs of `kubectl stack`, because the Pods need CPU as well."""
 
 
 def describe(user: NodeUser, name: str) -> str:
-    """The Stack as a user sees it, which ends with 0 or 1."""
+    """The output of `kubectl stack` for the Stack; the exit code must be 0 or 1."""
     status = user.read_stack(name).get("status", {})
     reason = next((each["reason"] for each in status.get("conditions", ()) if each["type"] == "Ready"), "")
     shown = user.run_stack("why", name)
@@ -28,7 +28,7 @@ def describe(user: NodeUser, name: str) -> str:
 
 
 def find_missing(text: str, failure: PodFailure) -> list[str]:
-    """What the text lacks."""
+    """The expected lines that the text lacks."""
     first, _, explanation = text.partition("\n")
     lines = [re.sub(r"\s+", " ", line).strip() for line in explanation.splitlines()]
     missing = [each for each in failure.why if not any(is_in(each, line) for line in lines)]
@@ -36,12 +36,12 @@ def find_missing(text: str, failure: PodFailure) -> list[str]:
 
 
 def is_in(pattern: str, line: str) -> bool:
-    """Whether a line contains the pattern, in which only `*` is special."""
+    """Whether a line contains the pattern. Only `*` is special in a pattern."""
     return re.search(".*".join(map(re.escape, pattern.split("*"))), line) is not None
 
 
 def play(user: NodeUser, name: str, failure: PodFailure) -> str:
-    """Create the Stack; what is shown once that is what is expected, or at the end of all patience."""
+    """Create the Stack; return the output once it is as expected, or after the time limit."""
     user.kubectl.apply([kinds.make_stack(name, {"web": {"manifest": failure.manifest, **failure.rules}})])
     shown = [""]
 
@@ -50,7 +50,7 @@ def play(user: NodeUser, name: str, failure: PodFailure) -> str:
             shown[0] = describe(user, name)
         return find_missing(shown[0], failure) == []
 
-    # All cases share the processors: on a busy machine each gets an answer a minute.
+    # All cases share the CPU: on a busy machine, each gets one answer per minute.
     patience = 3 * node_cluster.PATIENCE_SECONDS
     node_cluster.wait_until(
         name, is_explained, lambda: f"{find_missing(shown[0], failure)} not in\n{shown[0]}", patience
@@ -60,7 +60,7 @@ def play(user: NodeUser, name: str, failure: PodFailure) -> str:
 
 @pytest.fixture(scope="module")
 def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """All situations, beside each other."""
+    """The outcomes of all situations, played in parallel."""
     user = node.make_user()
     cases = node_cluster.find_selected(request, POD_FAILURES, "name")
     return node_cluster.play_together(cases, lambda name, failure: play(user, name, failure))
@@ -68,7 +68,7 @@ def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest
 
 @pytest.mark.parametrize("name", POD_FAILURES)
 def test_the_cause_is_named(outcomes: Mapping[str, Any], name: str) -> None:
-    """With phase, reason and container."""
+    """The output contains phase, reason and container."""
     assert find_missing(node_cluster.find_outcome(outcomes, name), POD_FAILURES[name]) == []
 
 

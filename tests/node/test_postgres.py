@@ -1,4 +1,4 @@
-"""PostgreSQL under load: every row that it acknowledged is there after its workload was replaced."""
+"""PostgreSQL under load: no acknowledged row is lost when its workload is replaced."""
 
 from __future__ import annotations
 
@@ -58,11 +58,13 @@ export PGHOST="$1" PGCONNECT_TIMEOUT=2
 until psql -c 'create table if not exists rows(n int primary key)' 2>/dev/null; do sleep 0.2; done
 while :; do n=$(($(cat /tmp/n 2>/dev/null || echo 0)+1000)); insert | psql -qAt 2>/dev/null; sleep 0.2; done
 """
-"""One connection inserts a row every tenth of a second and prints what was acknowledged; the next one begins with others."""
+"""One connection inserts a row every tenth of a second and prints acknowledged rows; the next connection uses other
+rows.
+"""
 
 
 def mark(user: NodeUser, name: str) -> None:
-    """Say that the database is unhealthy."""
+    """Mark the database unhealthy."""
     user.stack("mark", name, "database", "--reason=slow")
 
 
@@ -82,7 +84,7 @@ CASES: Mapping[str, Case] = {
 
 
 def make_stack(name: str, rules: Object) -> Object:
-    """A database with its claim, and the name that clients know."""
+    """A database with its claim, and a Service for clients."""
     resources = {
         "data": {"manifest": CLAIM, "readyWhen": ["true"]},
         "database": {"manifest": DATABASE, **rules},
@@ -106,7 +108,7 @@ def make_client(name: str, server: str) -> Object:
 
 
 def play(user: NodeUser, name: str, case: Case) -> tuple[set[int], set[int]]:
-    """Replace the database while a client writes; the rows that it acknowledged, and those that are there."""
+    """Replace the database while a client writes; return the acknowledged and the stored rows."""
     rules, change = case
     client = f"{name}-client"
     user.kubectl.apply([make_stack(name, rules), make_client(client, f"{name}-service")])
@@ -123,7 +125,7 @@ def play(user: NodeUser, name: str, case: Case) -> tuple[set[int], set[int]]:
     former, acknowledged = find_pods(), read_acknowledged()
     change(user, name)
     node_cluster.wait_until(f"{name}: other Pods", lambda: find_pods() and not find_pods() & former, describe)
-    # Rows of the next connection, so the client has seen the end of the former server.
+    # These rows are from the next connection, so the client has noticed the end of the old server.
     node_cluster.wait_until(
         f"{name}: rows on the new server", lambda: max(read_acknowledged()) > max(acknowledged) + 900, describe
     )
@@ -137,7 +139,7 @@ def play(user: NodeUser, name: str, case: Case) -> tuple[set[int], set[int]]:
 
 @pytest.fixture(scope="module")
 def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """All cases, played beside each other."""
+    """The outcomes of all cases, played in parallel."""
     user = node.make_user()
     cases = node_cluster.find_selected(request, CASES, "case")
     return node_cluster.play_together(cases, lambda name, case: play(user, name, case))

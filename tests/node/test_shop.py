@@ -1,4 +1,4 @@
-"""The three-tier example, unmodified, with a real database and a page: what `make run NODE=1` shows."""
+"""The unmodified three-tier example with a real database and a page, as `make run NODE=1` shows it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ EXAMPLE = repository.EXAMPLES / "three-tier.yaml"
 
 @pytest.fixture
 def page(node: NodeCluster, user: NodeUser) -> int:
-    """The port of its page. The namespace of the user has what the example needs."""
+    """The port of the example's page. The user's namespace has all required objects."""
     node_shop.prepare(binaries.ensure() / "kubectl", node.home, namespace=user.namespace)
     return node_shop.open_page(node.home)
 
 
 def read(page: int) -> str:
-    """The page; "" if there is none now."""
+    """The page, or "" if it is unavailable."""
     with (
         contextlib.suppress(urllib.error.URLError, OSError),
         urllib.request.urlopen(f"http://127.0.0.1:{page}/", timeout=3) as answer,
@@ -39,14 +39,14 @@ def read(page: int) -> str:
 
 
 def count_orders(page: int) -> int:
-    """The orders that the page shows; 0 if there is none now."""
+    """The number of orders on the page; 0 if it is unavailable."""
     found = re.search(r"(\d+) orders", read(page))
     return int(found[1]) if found else 0
 
 
 @contextlib.contextmanager
 def visiting(page: int) -> Iterator[list[str]]:
-    """The pages that a visitor gets within the block, one after the other."""
+    """The pages that a visitor gets within the block, in sequence."""
     seen: list[str] = []
     ended = threading.Event()
 
@@ -78,7 +78,7 @@ def test_the_shop_serves_through_an_update_a_failure_and_a_suspension(user: Node
     with visiting(page) as seen:
         set_version(user, "1.5")
         user.stack("wait", "store", "--timeout=3m")
-    assert "" not in seen  # a request is answered by the old version, or by the new one
+    assert "" not in seen  # either the old or the new version answers a request
     assert len(seen) > 20
     assert "Store 1.5" in read(page)
 

@@ -1,6 +1,7 @@
-"""Two Pods never write on one volume: a replacement starts the new Pod when the old one is gone, for each reason to replace.
+"""Two Pods never write to one volume: for each reason to replace, the new Pod starts only after the old one has ended.
 
-The container takes a lock on its volume and fails if another process has it; it lets go seconds after SIGTERM.
+The container locks its volume and fails if another process holds the lock. It releases the lock some seconds after
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from support.node.node_cluster import NodeCluster, NodeUser
 
 Object = dict[str, Any]
 LINGER = "5s"
-"""Between SIGTERM and the end of a writer."""
+"""Time between SIGTERM and the end of a writer."""
 TOOK, REFUSED, ENDING, LEFT = "took", "refused", "ending", "left"
-"""What a writer writes into its history."""
+"""Entries that a writer adds to its history."""
 
 
 def make_claim() -> Object:
-    """A claim, which is bound once a Pod uses it."""
+    """A claim that is bound when a Pod uses it."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     return {"readyWhen": ["true"], "manifest": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec}}
 
@@ -79,18 +80,18 @@ def reselect(user: NodeUser, name: str) -> None:
 
 
 def mark(user: NodeUser, name: str) -> None:
-    """Say that the writer is unhealthy."""
+    """Mark the writer unhealthy."""
     user.stack("mark", name, "writer", "--reason=slow")
 
 
 def roll_back(user: NodeUser, name: str) -> None:
-    """Go back to the former definition, once the present one is reached."""
+    """Roll back to the former definition after the current one is complete."""
     user.kubectl.wait(f"stack/{name}", "condition=Ready")
     user.stack("rollback", name)
 
 
 def change_kind(user: NodeUser, name: str) -> None:
-    """Make a StatefulSet of the Deployment."""
+    """Change the Deployment to a StatefulSet."""
     user.kubectl.apply([make_stack(name, make_workload("StatefulSet"), {})])
 
 
@@ -117,29 +118,29 @@ REPLACEMENTS = {
     "job": Replacement(workload=JOB),
 }
 FORCED = Replacement(workload=DEPLOYMENT, rules={"updatePolicy": {"replace": "CreateFirst"}})
-"""What the user asks for, against a warning."""
+"""The user requests this despite a warning."""
 
 
 def make_stack(name: str, workload: Object, rules: Object) -> Object:
-    """A claim and the workload that writes on it."""
+    """A claim and the workload that writes to it."""
     made = kinds.make_stack(name, {"data": make_claim(), "writer": {"manifest": workload, **rules}})
     made["spec"]["template"]["parameters"] = {"generation": {"type": "string", "default": "one"}}
     return made
 
 
 def read_history(volume: Path) -> list[str]:
-    """What the writers on a volume did, in order: `took NAME`."""
+    """The actions of the writers on a volume in order: `took NAME`."""
     history = volume / "history"
     return history.read_text().splitlines() if history.exists() else []
 
 
 def count(volume: Path, what: str) -> int:
-    """How often a writer did that."""
+    """How often a writer performed that action."""
     return sum(line.split()[0] == what for line in read_history(volume))
 
 
 def start(user: NodeUser, name: str, stack: Object, *, writers: int = 1) -> Path:
-    """Create the Stack; the volume of its writers, once they write."""
+    """Create the Stack; return the volume of its writers once they write."""
     user.kubectl.apply([stack])
     node_cluster.wait_until(
         f"{name}: the volume",
@@ -152,12 +153,12 @@ def start(user: NodeUser, name: str, stack: Object, *, writers: int = 1) -> Path
 
 
 def describe(user: NodeUser, name: str) -> Callable[[], str]:
-    """What the user would look at."""
+    """Output for debugging, as a user would look it up."""
     return lambda: user.kubectl.run("get", "pods,jobs,deployments,statefulsets,stacks").stdout + user.stack("why", name)
 
 
 def play(user: NodeUser, name: str, replacement: Replacement) -> list[str]:
-    """Replace the writer while it writes; the history of its volume."""
+    """Replace the writer while it writes; return the history of its volume."""
     volume = start(user, name, make_stack(name, replacement.workload, replacement.rules))
     if replacement.workload["kind"] != "Job":
         user.kubectl.wait(f"stack/{name}", "condition=Ready")
@@ -173,7 +174,7 @@ def play(user: NodeUser, name: str, replacement: Replacement) -> list[str]:
 
 @pytest.fixture(scope="module")
 def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """The histories of all replacements. They wait most of the time, so they are played beside each other."""
+    """The histories of all replacements. They wait most of the time, so they are played in parallel."""
     user = node.make_user()
     cases = node_cluster.find_selected(request, REPLACEMENTS, "replacement")
     return node_cluster.play_together(cases, lambda name, case: play(user, name, case))

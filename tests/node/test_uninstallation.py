@@ -11,9 +11,9 @@ NAMES = "custom-columns=:kind,:metadata.namespace,:metadata.name"
 
 
 def test_uninstalled_it_leaves_nothing(node: NodeCluster, installed: float) -> None:
-    """No object of any kind: with the Namespace goes the Lease as well."""
+    """No object of any kind remains: deleting the Namespace deletes the Lease as well."""
     names = [each["metadata"]["name"] for each in node.kubectl.get("namespaces")]
-    # The operator removes the finalizers of Stacks, so they go before it.
+    # The operator removes the finalizers of Stacks, so delete the Stacks first.
     if tests := [name for name in names if name.startswith(node_cluster.PREFIX)]:
         node.kubectl.call("delete", "namespace", *tests, "--timeout=180s")
 

@@ -27,7 +27,7 @@ CONFIG: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": 
 OF_EACH_NAMESPACE = ("ConfigMap kube-root-ca.crt", "ServiceAccount default")
 INSTANCES = 50
 LIMIT_MIB = 1024
-"""Of the chart."""
+"""Memory limit in the chart."""
 
 
 class Release:
@@ -48,7 +48,7 @@ class Release:
         self.call("upgrade", "--reset-then-reuse-values", *arguments, timeout=timeout)
 
     def read_peaks(self) -> dict[str, int]:
-        """By Pod the most memory that its processes have used, in MiB."""
+        """Peak memory of each Pod's processes in MiB."""
         return {
             pod["metadata"]["name"]: sum(node_cluster.read_peak(pid) for pid in self.node.find_processes(pod)) >> 10
             for pod in self.node.kubectl.get(*PODS)
@@ -69,7 +69,7 @@ def release(node: NodeCluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture(scope="module")
 def tenant(node: NodeCluster, release: Release) -> NodeUser:
-    """A user with a namespace of his own, for all tests."""
+    """A user with a separate namespace, for all tests."""
     return node.make_user()
 
 
@@ -165,7 +165,7 @@ def find_versions(user: NodeUser) -> dict[str, str]:
 def test_a_stack_has_its_objects_in_another_cluster(
     node: NodeCluster, release: Release, tenant: NodeUser
 ) -> None:  # fmt: skip
-    """That of the Service `kubernetes`, by the name that Pods know."""
+    """The other cluster is the node's own API server, addressed as the Service `kubernetes`."""
     release.upgrade("--set=settings.otherClusters=true", "--set=settings.shards=null", "--set=replicas=1")
     text = json.loads(node.home.kubeconfig.read_text())
     text["clusters"][0]["cluster"]["server"] = "https://kubernetes.default.svc"

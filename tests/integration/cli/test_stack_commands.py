@@ -1,6 +1,6 @@
 """Every verb of `kubectl stack` on a real API server, with an operator: its write and its effect.
 
-Then the output for one Stack with everything, also without an operator; and the same for ResourceGroups.
+Then the output for one Stack with all features, with and without an operator; and the same for ResourceGroups.
 """
 
 from __future__ import annotations

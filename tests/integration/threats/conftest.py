@@ -43,7 +43,7 @@ from support.threats.world import ThreatWorld
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These tests need a control plane, though not the shared one."""
+    """Mark these tests as needing a control plane, although they do not use the shared one."""
     for item in items:
         if "threats" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
@@ -59,7 +59,7 @@ def slots(worker_id: str) -> Iterator[Slots]:
 
 @pytest.fixture
 def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ThreatWorld]:
-    """A world of the test's own, with an operator that is ready."""
+    """A separate world for the test, with a ready operator."""
     marker = request.node.get_closest_marker("operator_options")
     variant = request.node.get_closest_marker("installed")
     with slots.take() as kubeconfig:

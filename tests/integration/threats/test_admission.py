@@ -53,7 +53,9 @@ def try_dry_run(api: Api, stack: Object) -> Any:
 
 
 def test_reviews(reviewed: Reviewed) -> None:
-    """One denial lists all mistakes, a dry run asks the live cluster, and what is probably not meant is a warning."""
+    """One denial lists all mistakes, a dry run checks against the live cluster, and probably unintended settings cause
+    warnings.
+    """
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     author = tenant.author(MARKS)
     author.create(make_stack(tenant.namespace, "aging", {"a": make_config_map()}))
@@ -71,7 +73,7 @@ def test_reviews(reviewed: Reviewed) -> None:
 
 
 def check_denial(author: Api, tenant: Tenant) -> None:
-    """All mistakes at once, in the words of the status; nothing is stored."""
+    """A denial lists all mistakes at once, with the texts of the status; nothing is stored."""
     answer = author.try_create(make_stack(tenant.namespace, "wrong", webhook.MISTAKEN))
 
     assert answer.code == 422
@@ -98,7 +100,7 @@ def check_dry_run(author: Api, tenant: Tenant) -> None:
 
 
 def check_sources(author: Api, tenant: Tenant) -> None:
-    """What another object may still supply is a warning."""
+    """Missing data that another object may still supply causes only a warning."""
     stack = make_stack(tenant.namespace, "later", {})
     stack["spec"] = {"templateRef": {"kind": "ConfigMap", "name": "later"}}
     answer = try_dry_run(author, stack)
@@ -108,7 +110,7 @@ def check_sources(author: Api, tenant: Tenant) -> None:
 
 
 def check_finalizer(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
-    """It is there at creation, so the operator does not write it."""
+    """The webhook adds the finalizer at creation, so the operator does not write it."""
     before = threats.operator.read_metric("hearth_api_requests_total", kind="stacks.hearth.dev", verb="patch")
     made = author.create(make_stack(tenant.namespace, "shop", {"a": make_config_map("shop-a")}))
 
@@ -144,7 +146,7 @@ def check_kept_definition(threats: ThreatWorld, author: Api, tenant: Tenant) -> 
 
 
 def check_end(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
-    """No edit deletes a Stack at once because it is older than its new lifetime."""
+    """An edit cannot delete a Stack at once by setting a lifetime that is shorter than its age."""
 
     def shorten(lifetime: str) -> str:
         path, body = find_path("Stack", tenant.namespace, "aging"), {"spec": {"expiresAfter": lifetime}}
@@ -155,7 +157,7 @@ def check_end(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
 
 
 def check_marks(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
-    """A mark on nothing is refused; one without a reason gets a warning."""
+    """A mark on a missing object is refused; a mark without a reason gets a warning."""
 
     def mark(name: str, **spec: Any) -> Any:
         metadata = {"name": name, "namespace": tenant.namespace}
@@ -173,7 +175,7 @@ def check_marks(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
 
 
 def check_snapshots(author: Api, tenant: Tenant) -> None:
-    """A snapshot of nothing waits, which is a warning; one of another Stack is never restored."""
+    """A snapshot of a missing Stack waits and gets a warning; a snapshot of another Stack is never restored."""
     made = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackSnapshot", "spec": {"stackName": "nowhere"}}
     answer = author.try_create({**made, "metadata": {"name": "early", "namespace": tenant.namespace}})
     other = make_stack(tenant.namespace, "other", {"a": make_config_map("other-a")}, rollback={"toSnapshot": "early"})
@@ -190,7 +192,7 @@ def check_snapshots(author: Api, tenant: Tenant) -> None:
 
 
 def check_boundary(author: Api, tenant: Tenant) -> None:
-    """A resource beyond the namespace is denied at once, with the way out."""
+    """A resource outside of the namespace is denied at once, with the remedy."""
     loot = make_config_map("loot")
     loot["manifest"]["metadata"]["namespace"] = "kube-system"
     answer = try_dry_run(author, make_stack(tenant.namespace, "beyond", {"a": loot}))
@@ -200,7 +202,7 @@ def check_boundary(author: Api, tenant: Tenant) -> None:
 
 
 def check_authors(tenant: Tenant) -> None:
-    """Only an author who may use the ServiceAccount may name it: by impersonation, or by running a Pod as it."""
+    """Only authors with access to the ServiceAccount may name it: by impersonation, or by running a Pod as it."""
     stack = make_stack(tenant.namespace, "as", {"a": make_config_map("as-a")}, serviceAccountName="deployer")
     stranger = tenant.author()
     impersonator = tenant.author(Rule(group="", resources=("serviceaccounts",), verbs=("impersonate",)))
@@ -261,7 +263,7 @@ def make_replica(like: Operator, port: int, log_file: Path) -> Operator:
 
 
 def check_renewal(reviewed: Reviewed, api: Api, replica: Operator) -> None:
-    """An old certificate is replaced by one of a new authority, while reviews go on without a failure."""
+    """An old certificate is replaced by one of a new authority, while reviews continue without a failure."""
     before = read_certificates(api)
     unreviewed, count, is_done = [], 0, threading.Event()
 
@@ -297,12 +299,12 @@ OLD: list[bytes] = []
 
 
 def make_old(api: Api, *, is_read: bool = False) -> bytes:
-    """Put certificates into the Secret that were issued 70 days ago; the serving certificate, as PEM."""
+    """Put certificates into the Secret that were issued 70 days ago; return the serving certificate as PEM."""
     if not is_read:
         found = read_certificates(api)
         then = datetime.now(UTC) - certificates.SERVING_LIFETIME * 0.8
         old = certificates.renew(CertificateSet(), hosts={"127.0.0.1"}, now=then)
-        # The present authority stays trusted, as in a renewal.
+        # The current authority stays trusted, as in a renewal.
         old = dataclasses.replace(old, authorities=old.authorities + found.authorities)
         api.patch("Secret", webhook.SYSTEM, webhook.NAME, {"data": certificates.write_data(old)}).expect()
         OLD.append(old.certificate)
@@ -327,7 +329,7 @@ def test_only_the_api_server_knows_the_path(reviewed: Reviewed) -> None:
 
 @pytest.mark.parametrize(("size", "times", "seconds"), [(4, 300, 0.03), (2000, 5, 1.0)], ids=["small", "large"])
 def test_reviews_are_fast(reviewed: Reviewed, size: int, times: int, seconds: float) -> None:
-    """In CPU time of the operator, with kopf, TLS and JSON, since other tests share the machine."""
+    """Measured in the operator's CPU time, including kopf, TLS and JSON, because other tests share the machine."""
     author, namespace, operator = reviewed.threats.api, reviewed.threats.tenant().namespace, reviewed.threats.operator
     resources = {f"r{at}": make_config_map(f"big-{at}", {"k": "${stack.name}"}) for at in range(size)}
     stack = make_stack(namespace, "big", resources)
@@ -360,9 +362,9 @@ UNFIT: dict[str, Object] = {
     "length": {"type": "string", "maxLength": 3},
     "used": {"type": "string"},
 }
-"""By the name of its Stack, a sensitive parameter that the value does not fit, or whose use fails."""
+"""By Stack name, a sensitive parameter that the value does not match, or whose use fails."""
 MENDABLE: Object = {"r": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${string(params.pw)}"}}}}
-"""A resource that is only wrong because of the value."""
+"""A resource that is invalid only because of the value."""
 
 
 def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: Path) -> None:
@@ -385,7 +387,7 @@ def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: P
         answers.append(
             author.try_create(make_stack(tenant.namespace, f"{name}-read", broken, template=template, **sources))
         )
-        # Another value in the Secret would make it right, so it is stored with a warning.
+        # Another value in the Secret would make it valid, so it is stored with a warning.
         answers.append(
             author.try_create(make_stack(tenant.namespace, f"{name}-unfit", MENDABLE, template=template, **sources))
         )
@@ -430,7 +432,7 @@ def test_what_an_import_writes_is_accepted(reviewed: Reviewed, seed: int) -> Non
 
 IDLE = 4_000
 GROWTH = 150.0
-"""MiB that the operator may grow by them: 200 connections of 300 KB, and what comes and goes."""
+"""MiB that these connections may add to the operator: 200 connections of 300 KB, and temporary memory."""
 
 
 def test_idle_connections_take_no_memory(reviewed: Reviewed) -> None:

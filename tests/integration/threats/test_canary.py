@@ -1,4 +1,4 @@
-"""The world of the attack tests is what it says: the rights are the shipped ones, and the canary is served."""
+"""Checks the world of the attack tests: the operator has exactly the shipped rights, and the canary is served."""
 
 from __future__ import annotations
 

@@ -26,11 +26,14 @@ SECRETS = Rule(group="", resources=("secrets",), verbs=("get", "create", "update
 LOOPBACK = pytest.mark.operator_options("--allow-loopback-clusters")
 CANARIES = 15
 QUIET = 1.5
-"""Times the slowest undisturbed canary, the bound of the slowest beside an attack."""
+"""Maximum duration of a canary during an attack, as a multiple of the slowest undisturbed one."""
 FLOOR = 2.0
 """Seconds below which the machine decides: the hostile servers share its two cores."""
 HELD_UP = 5.0
-"""Seconds for any canary beside names that are not found: one waited for half a minute, or for ever."""
+"""Maximum seconds for a canary during lookups of unknown names.
+
+Before the fix, one waited for half a minute, or forever.
+"""
 MEMORY = 16.0
 """MiB that the home process may grow."""
 
@@ -47,7 +50,7 @@ def find_certificate() -> bytes:
 
 
 def write_kubeconfig(port: int, number: int, *, key: bytes = b"") -> str:
-    """A kubeconfig like no other. key: with a client certificate instead of a token."""
+    """A unique kubeconfig. key: with a client certificate instead of a token."""
     pair = {"client-certificate-data": encode(find_certificate()), "client-key-data": encode(key)}
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority-data": encode(find_certificate())}
     return json.dumps(
@@ -76,7 +79,7 @@ def make_encrypted_key() -> bytes:
 
 
 def attack(tenant: Tenant, kubeconfig: str, number: int, kinds: int) -> None:
-    """A Stack in the cluster of that kubeconfig, with so many kinds of it."""
+    """Create a Stack in the cluster of that kubeconfig, with this number of its kinds."""
     author = tenant.make_account("attacker", STACKS, SECRETS)
     name = f"east-{number}"
     secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "stringData": {"value": kubeconfig}}
@@ -92,13 +95,13 @@ def attack(tenant: Tenant, kubeconfig: str, number: int, kinds: int) -> None:
 
 
 def measure_canaries(threats: ThreatWorld) -> list[float]:
-    """How soon each of some new Stacks was complete."""
+    """Seconds until each of some new Stacks was complete."""
     return sorted(threats.canary(within=60.0).complete for _ in range(CANARIES))
 
 
 @contextlib.contextmanager
 def twenty_hostile_kubeconfigs(tenants: list[Tenant]) -> Iterator[None]:
-    """Of all kinds at once: three tenants, and a server for each kind of hostility."""
+    """Kubeconfigs of all kinds at once: three tenants, and a server for each kind of hostility."""
     with contextlib.ExitStack() as servers:
         ports = {
             mode: servers.enter_context(
@@ -188,7 +191,7 @@ def test_n19_many_namespaces_leave_a_cluster_to_others(threats: ThreatWorld) -> 
 
 @contextlib.contextmanager
 def run_silent_name_server(number: int) -> Iterator[str]:
-    """A name server that takes each question and answers none; its address. number: no other test uses it."""
+    """Run a name server that receives queries and never responds; yields its address. number: unique to the test."""
     address = f"127.0.53.{number}"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind((address, 53))
@@ -196,7 +199,7 @@ def run_silent_name_server(number: int) -> Iterator[str]:
 
 
 def write_named(host: str, number: int) -> str:
-    """A kubeconfig whose server is known by its name alone."""
+    """A kubeconfig that names its server only by host name."""
     whole = json.loads(write_kubeconfig(6443, number))
     whole["clusters"][0]["cluster"]["server"] = f"https://{host}:6443"
     return json.dumps(whole)

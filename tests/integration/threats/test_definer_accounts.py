@@ -1,4 +1,4 @@
-"""A StackDefinition that acts as an account: who may let it, and what its developers cannot make of that account's rights."""
+"""A StackDefinition that acts as an account: the right to configure this, and limits for developers who use its kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCOUNT = "webapps"
 
 
 def make_acting(account: Object) -> Object:
-    """A kind whose object is a ConfigMap in a namespace that its developer names, written as an account."""
+    """A kind whose instances write a ConfigMap into a namespace that the developer chooses, as an account."""
     page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "${params.where}"}, "data": {"a": "b"}}
     template: Object = {"parameters": {"where": {"type": "string"}}, "resources": {"page": {"manifest": page}}}
     return make_definition(template, account=account)
@@ -32,7 +32,10 @@ def list_pages(threats: ThreatWorld, namespace: str) -> list[Object]:
 
 @pytest.fixture
 def platform(threats: ThreatWorld) -> Iterator[str]:
-    """The namespace of the account, which may write ConfigMaps everywhere; all of the kind is deleted in the end."""
+    """The namespace of the account, which may write ConfigMaps everywhere.
+
+    The kind and its objects are deleted at the end.
+    """
     namespace = threats.make_namespace("platform")
     threats.api.create(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": namespace}}
@@ -67,11 +70,11 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
     assert page is not None
     assert not developer.try_create({**page, "metadata": {"name": "x", "namespace": tenant.namespace}}).is_accepted
 
-    # The account may write there, but the definition does not say so.
+    # The account may write there, but the definition does not allow it.
     developer.create(make_site(tenant.namespace, "loot", where=vault))
     wait_ready(threats, "Site", tenant.namespace, "loot", "may only make objects in the namespace of each of its")
     assert list_pages(threats, vault) == []
-    # No option of the instance counts that would be another account, and no one else reaches the account by its name.
+    # Options of the instance cannot select another account, and no other Stack can use the account by its name.
     stored = developer.create(
         make_site(tenant.namespace, "other", where=vault, stack={"serviceAccountName": "default"})
     )
@@ -83,7 +86,7 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
     threats.api.patch("StackDefinition", "", NAME, {"spec": {"boundary": "Cluster"}}).expect()
     threats.wait_for(lambda: list_pages(threats, vault), what="the object beyond the namespace")
 
-    # What the installation does not list any more is not used any more.
+    # An account that the installation no longer lists is no longer used.
     threats.operator.restart(*FLAGS)
     wait_ready(threats, "Site", tenant.namespace, "own", "which the operator may not")
     assert threats.api.get("ConfigMap", tenant.namespace, "own-page") == page
@@ -110,7 +113,7 @@ def test_who_may_let_a_definition_act_as_an_account(threats: ThreatWorld, platfo
 
 
 def try_template_of_another(threats: ThreatWorld, author: Api, namespace: str) -> None:
-    """No template, nor a message about it, tells what its author may not read."""
+    """Neither a template nor a message about it reveals data that its author may not read."""
     metadata = {"name": "private", "namespace": namespace}
     threats.api.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"template.yaml": "hidden: ["}}
@@ -126,7 +129,7 @@ def try_template_of_another(threats: ThreatWorld, author: Api, namespace: str) -
 
 
 def make_platform_engineer(threats: ThreatWorld, namespace: str) -> Api:
-    """May write StackDefinitions, and nothing else."""
+    """A user that may only write StackDefinitions."""
     metadata = {"name": f"{namespace}-engineer"}
     version = "rbac.authorization.k8s.io"
     rules = [Rule(group="hearth.dev", resources=("stackdefinitions",), verbs=(*READ, *WRITE)).render()]
@@ -142,7 +145,7 @@ def make_platform_engineer(threats: ThreatWorld, namespace: str) -> Api:
 
 
 def paste(threats: ThreatWorld, command: str, folder: Path) -> None:
-    """Run it as the administrator."""
+    """Run the command as the administrator."""
     (folder / "kubectl").symlink_to(binaries.ensure() / "kubectl")
     environment = {"PATH": f"{folder}:/usr/bin:/bin", "KUBECONFIG": str(threats.kubeconfig), "HOME": str(folder)}
     subprocess.run(["bash", "-c", command], env=environment, check=True, capture_output=True)

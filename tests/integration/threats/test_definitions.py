@@ -1,6 +1,6 @@
-"""D4, D5, D6, D12: regardless of what a definition holds, it takes no more than its share, and its Stack says what is wrong.
+"""D4, D5, D6, D12: no definition uses more than its share of resources, and its Stack reports the problem.
 
-N10: Events in templates. The operator may write Events and not list them, so it never knew whether one is left.
+N10: Events in templates. The operator may write Events but not list them, so it could not know whether any remain.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from support.threats.api import Object
 from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, make_config_map, make_stack
 
 SILENCE = 2.0
-"""Seconds for which /healthz may be silent on a busy machine; every one of these attacks took more than ten."""
+"""Maximum seconds without an answer from /healthz on a busy machine. Each of these attacks once took more than ten."""
 GROWTH = 64 * 1024 * 1024
-"""Bytes that one Stack may take besides what its objects take."""
+"""Bytes that one Stack may use in addition to the memory of its objects."""
 BOMB = "\n".join(
     [
         "a0: &a0 [v, v, v, v, v, v, v, v, v, v]",
@@ -38,7 +38,7 @@ runpy.run_module("hearth", run_name="__main__", alter_sys=True)
 
 
 def refer(tenant: Tenant, template: str) -> Object:
-    """A Stack whose template is in a ConfigMap, which is there."""
+    """Create a ConfigMap with a template; return a Stack that references it."""
     metadata = {"name": "template", "namespace": tenant.namespace}
     source = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"template.yaml": template}}
     tenant.author(CONFIG_MAPS).create(source)
@@ -49,7 +49,7 @@ def refer(tenant: Tenant, template: str) -> Object:
 
 
 def attack(threats: ThreatWorld, tenant: Tenant, stack: Object, *, is_refused: bool = True) -> str:
-    """Make the Stack; the others must not notice. Why it is refused, "" where it is complete."""
+    """Create the Stack and check that others are not affected. Returns why it is refused, or "" if it is complete."""
     threats.canary()
     before = threats.operator.memory
     threats.operator.forget_peak()
@@ -66,7 +66,7 @@ def attack(threats: ThreatWorld, tenant: Tenant, stack: Object, *, is_refused: b
 
 
 def wait_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
-    """What the Stack says once its definition is refused."""
+    """Wait until the definition is refused; return the message of the Stack."""
 
     def look() -> str | None:
         conditions = threats.find_status(tenant.namespace, "evil").get("conditions") or []

@@ -1,4 +1,6 @@
-"""Expressions that take gigabytes, or minutes: they fail alone, no other client notices, and large honest ones have their value."""
+"""Expressions that take gigabytes or minutes: only they fail, others are not affected, and large legitimate expressions
+succeed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from support.threats.api import Object
 from support.threats.world import Tenant, ThreatWorld, make_config_map, make_stack
 
 SILENCE = 1.0
-"""Seconds for which /healthz may be silent on a busy machine."""
+"""Maximum seconds without an answer from /healthz on a busy machine."""
 GROWTH = 64.0
 """MiB."""
 TEXT: Object = {"type": "string"}
@@ -19,7 +21,7 @@ LIST: Object = {"type": "array"}
 
 
 def make_bomb(levels: int) -> str:
-    """Some 800 characters that double a list again and again."""
+    """Some 800 characters that repeatedly double a list."""
     text = f"size(a{levels})"
     for level in range(levels, 0, -1):
         text = f"cel.bind(a{level}, a{level - 1}+a{level - 1}, {text})"
@@ -27,7 +29,7 @@ def make_bomb(levels: int) -> str:
 
 
 def make_child_bomb(levels: int) -> str:
-    """The same over an object, so that it is evaluated once that is there."""
+    """The same with a reference to an object, so that it is evaluated once the object exists."""
     return make_bomb(levels).replace("[1]", "[cfg.data.a]")
 
 
@@ -46,7 +48,7 @@ BOMBS = [
 
 
 def make(tenant: Tenant, name: str, data: Object, parameters: Object) -> Object:
-    """A Stack of a plain ConfigMap, and one with these data."""
+    """A Stack of a plain ConfigMap, and a ConfigMap with this data."""
     rules = {each: LIST if isinstance(value, list) else TEXT for each, value in parameters.items()}
     resources = {"cfg": make_config_map(f"{name}-cfg"), "bomb": make_config_map(f"{name}-bomb", data)}
     return make_stack(
@@ -81,7 +83,7 @@ def test_an_expression_without_bound_stops_only_itself(threats: ThreatWorld, dat
 
 
 def wait_verdict(threats: ThreatWorld, tenant: Tenant) -> None:
-    """Until the Stack is what it wants to be, or says why not."""
+    """Wait until the Stack is complete, or reports why it is not."""
     phases = ("CreateComplete", "CreateFailed", "Pending")
 
     def look() -> bool:
@@ -92,7 +94,7 @@ def wait_verdict(threats: ThreatWorld, tenant: Tenant) -> None:
 
 
 def find_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
-    """What the Stack says of a definition that is refused."""
+    """The message of the Stack about its refused definition."""
     conditions = threats.find_status(tenant.namespace, "bomb").get("conditions") or ()
     return next((each["message"] for each in conditions if each["reason"] == "InvalidTemplate"), "")
 
@@ -131,7 +133,7 @@ def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(thr
 
 
 def find_failure(threats: ThreatWorld, tenant: Tenant) -> Any:
-    """The problem of a resource whose expression failed, None where there is none."""
+    """The problem of a resource whose expression failed, or None."""
     problems = threats.find_status(tenant.namespace, "bomb").get("problems") or ()
     return next((each for each in problems if each.get("reason") == "ExpressionFailed"), None)
 
@@ -158,7 +160,9 @@ def test_many_stacks_with_bombs_hold_up_no_one(threats: ThreatWorld) -> None:
 
 
 def make_honest(tenant: Tenant) -> Object:
-    """A Stack with more work for an expression than the operator does itself: 1,500 lines from a list, and one back."""
+    """A Stack whose expressions exceed the operator's own limit: 1,500 lines from a list, and one expression that reads
+    them.
+    """
     lines = "${params.list.map(i, 'line-' + string(i)).join('\\n')}"
     back = "${string(lines.data.a.split('\\n').filter(l, l.endsWith('9')).size())}"
     resources = {"lines": make_config_map("lines", {"a": lines}), "count": make_config_map("count", {"a": back})}

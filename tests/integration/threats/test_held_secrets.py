@@ -1,4 +1,4 @@
-"""Secrets stay where they are: no sensitive value leaves the objects made of it, and no name leads to another namespace."""
+"""Secrets do not leak: no sensitive value leaves the objects that need it, and no name leads to another namespace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEEDLES = (
     *(base64.b64encode(f"{pad}{VALUE}".encode()).decode()[4:24] for pad in ("", "x", "xx")),
     base64.b64encode(VALUE.encode()).decode()[:16],
 )
-"""What would show that the value, or what an expression made of it, was written down."""
+"""Texts that would show a leak of the value, or of an expression's result from it."""
 
 
 def make_secret(namespace: str, name: str = "db") -> Object:
@@ -74,7 +74,7 @@ REFUSED: dict[str, Object] = {
     "number": make_deployment(replicas="${int(params.pw)}"),
     "data": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": "${params.pw}"}},
 }
-"""By the name of its Stack a resource that the API server refuses, or whose expression fails, for the secret in it."""
+"""By Stack name, a resource that the API server refuses, or whose expression fails, because of the secret in it."""
 
 WRONG: dict[str, Object] = {
     "type": {"type": "integer", "sensitive": True},
@@ -82,7 +82,7 @@ WRONG: dict[str, Object] = {
     "choice": {"type": "string", "enum": ["a", "b"], "sensitive": True},
     "length": {"type": "string", "maxLength": 3, "sensitive": True},
 }
-"""By the name of its Stack a parameter that the secret does not fit."""
+"""By Stack name, a parameter that the secret does not match."""
 
 
 ACCOUNTS = {
@@ -92,7 +92,7 @@ ACCOUNTS = {
     ),
     "unable": (Rule(group="", resources=("secrets",), verbs=READ),),
 }
-"""By its name what an account may do."""
+"""The rules of each account, by its name."""
 
 
 @pytest.mark.parametrize("account", [None, "able", "unable"])
@@ -121,7 +121,7 @@ def test_a_sensitive_value_is_written_down_nowhere_but_in_children(threats: Thre
     threats.operator.restart()
     threats.canary()
     assert find_leaks(threats, tenant) == []
-    # Nor do metrics name tenants.
+    # Metrics do not contain names of tenants either.
     assert tenant.namespace not in threats.operator.get("/metrics").text
 
 
@@ -175,7 +175,7 @@ def test_no_name_of_a_source_leads_to_another_namespace(threats: ThreatWorld, fi
 
 
 def make_source(namespace: str, name: str, *, field: str, source: str) -> Object:
-    """A Stack that shows what it finds under that name."""
+    """A Stack that outputs the data of the source with that name."""
     if field == "templateRef":
         metadata = {"name": name, "namespace": namespace}
         spec = {"templateRef": {"name": source, "key": "template"}}

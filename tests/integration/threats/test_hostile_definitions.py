@@ -1,4 +1,6 @@
-"""StackDefinitions and instances that are too many, too large, or want what another client has: the others notice nothing."""
+"""StackDefinitions and instances that are too many, too large, or claim others' objects: other tenants are not
+affected.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,15 @@ from support.threats.definitions import GROUP, NAME, SITES, find_ready, make_sit
 from support.threats.world import PATIENCE, ThreatWorld
 
 MANY = 400
-"""Instances that one tenant makes at once."""
+"""Instances that one tenant creates at once."""
 PARTS = 900
 """Resources of the largest definition, each of about a kilobyte."""
 NOTICED = 3.0
-"""Seconds that a Stack of an uninvolved tenant may take beside the largest definition, a hundred times what it takes alone."""
+"""Seconds that an uninvolved tenant's Stack may take during the processing of the largest definition: a hundred times
+its undisturbed duration.
+"""
 SHARE = 0.25
-"""Of the time that the instances take, at most so much for a newcomer's Stack, on any machine. Without turns it is half."""
+"""Maximum duration of a newcomer's Stack relative to all instances, on any machine. Without turns, it is half."""
 OTHER = f"places.{GROUP}"
 
 
@@ -37,7 +41,7 @@ def make_page(text: str = "x") -> Object:
 
 @pytest.fixture
 def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
-    """With the operator that serves definitions; all of the kind is deleted in the end."""
+    """Run an operator that serves definitions; the kind and its objects are deleted at the end."""
     threats.operator.restart(*definitions.FLAGS)
     yield threats
     definitions.remove(threats)
@@ -67,7 +71,7 @@ def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) ->
             assert not refused.is_accepted, group
     finally:
         served.api.delete("CustomResourceDefinition", "", OTHER)
-    # Once the name is free, nothing has to be done by hand.
+    # Once the name is free, no manual action is needed.
     wait_ready(served, "StackDefinition", "", NAME, "Complete")
 
 
@@ -119,7 +123,7 @@ def is_updated(threats: ThreatWorld, *, revision: int) -> bool:
 
 
 def wait_updated(threats: ThreatWorld, *, revision: int) -> None:
-    """Until that is so."""
+    """Wait until all instances are ready with a revision."""
     threats.wait_for(lambda: is_updated(threats, revision=revision), within=120, what=f"all with revision {revision}")
 
 

@@ -1,4 +1,4 @@
-"""What is written onto children, or made to look like them, by tenants who know a Stack's UID."""
+"""Tenants who know a Stack's UID change its children or forge objects that look like children."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def make_shop(threats: ThreatWorld, tenant: Tenant, name: str = "shop") -> Objec
 
 
 def get_child(api: Api, namespace: str, name: str = "shop-cfg") -> Object:
-    """The child as it is."""
+    """The live child."""
     found = api.get("ConfigMap", namespace, name)
     assert found is not None
     return found
 
 
 def forge(genuine: Object, *, namespace: str, name: str, **annotations: str) -> Object:
-    """The labels and annotations of a child, as another object would carry them. annotations: changed in them."""
+    """Copy the labels and annotations of a child to another object. annotations: changes to them."""
     metadata = genuine["metadata"]
     uid = metadata["labels"]["hearth.dev/stack-uid"]
     copied = {key: value for key, value in metadata["annotations"].items() if key.startswith("hearth.dev/")}
@@ -47,7 +47,7 @@ def forge(genuine: Object, *, namespace: str, name: str, **annotations: str) -> 
 
 
 def make_forged(genuine: Object, *, namespace: str, name: str, **annotations: str) -> Object:
-    """A ConfigMap that says that it is a child."""
+    """A ConfigMap that claims to be a child."""
     marks = forge(genuine, namespace=namespace, name=name, **annotations)
     metadata = {"name": name, "namespace": namespace, **marks}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"evil": "yes"}}
@@ -88,7 +88,7 @@ def test_no_one_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: s
     labelled = {**precious, "metadata": {**precious["metadata"], **marks}}
     manager = f"hearth:{tenant.namespace}/shop" if manager == "hearth" else manager
     annotator.apply(labelled, manager=manager).expect()
-    # All that is obsolete goes before an update is complete.
+    # All obsolete objects are deleted before an update is complete.
     tenant.author().create(make_stack(tenant.namespace, "other", SHOP))
     update(threats, tenant, {"resources": {**SHOP, "new": make_config_map()}})
     assert "deletionTimestamp" not in get_child(threats.api, victim.namespace, "precious")["metadata"]
@@ -98,7 +98,7 @@ def test_no_one_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: s
 
 
 def update(threats: ThreatWorld, tenant: Tenant, template: Object, name: str = "shop") -> Object:
-    """Another template for a Stack; the Stack once it is complete."""
+    """Change the template of a Stack; return the Stack once it is complete."""
     threats.api.patch("Stack", tenant.namespace, name, {"spec": {"template": template}}).expect()
     return threats.wait_phase(tenant.namespace, name, "UpdateComplete")
 
@@ -214,7 +214,7 @@ def test_a_write_under_the_operators_own_name_is_found_by_a_check(threats: Threa
 
 
 def check(threats: ThreatWorld, tenant: Tenant, token: str, phase: str) -> Object:
-    """Ask for a check of the shop; its status once that is done, which must have found that phase."""
+    """Request a check of the shop; return its status when the check has ended with that phase."""
     threats.api.annotate("Stack", tenant.namespace, "shop", {"hearth.dev/check": token}).expect()
 
     def look() -> Object | None:
@@ -249,7 +249,7 @@ def test_equal_secrets_of_two_namespaces_look_different(threats: ThreatWorld) ->
 
 
 def read_definition(revision: Object) -> Object:
-    """What a ControllerRevision holds."""
+    """The definition in a ControllerRevision."""
     data: Object = revision["data"]
     if "compressed" in data:
         data = json.loads(gzip.decompress(base64.b64decode(data["compressed"])))

@@ -17,7 +17,7 @@ from support.threats.world import CONFIG_MAPS, Rule, Tenant, ThreatWorld, make_s
 POLICY = repository.MANIFESTS / "definitions" / "instances.yaml"
 ACCOUNT = "webapps"
 ALL = Rule(group=GROUP, resources=("*",), verbs=("create", "update", "patch", "delete"))
-"""What the operator has with `manifests/definitions/roles.yaml`."""
+"""The operator's rights from `manifests/definitions/roles.yaml`."""
 
 
 def make_page(**data: str) -> Object:
@@ -33,7 +33,7 @@ def make_template(*, title: Object | None = None, **data: str) -> Object:
 
 @pytest.fixture
 def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
-    """With the operator that serves definitions."""
+    """Run an operator that serves definitions."""
     threats.operator.restart(*FLAGS)
     yield threats
     definitions.remove(threats)
@@ -173,7 +173,7 @@ def test_one_tenant_vetoes_no_change_for_the_others(served: ThreatWorld) -> None
     kept = served.api.get("ConfigMap", hostile.namespace, "unfit-page")
     assert kept is not None
     assert kept["data"] == {"title": "x; rm -rf"}
-    # Events are in namespace default, which others read.
+    # Events are in the namespace `default`, which others can read.
     texts = [each["message"] for each in served.api.list("Event", "default") if each["involvedObject"]["name"] == NAME]
     assert texts
     assert not [text for text in texts if hostile.namespace in text or "rm -rf" in text]
@@ -216,7 +216,7 @@ def test_revisions_in_other_namespaces_are_not_shown(served: ThreatWorld) -> Non
         lambda: wait_ready(served, "StackDefinition", "", NAME, "Complete")["status"]["revision"] == 2,
         what="revision 2",
     )
-    # As the limit of revisions does after some changes.
+    # Delete it, as the revision limit does after some changes.
     served.api.delete("ControllerRevision", "hearth-system", own["metadata"]["name"])
 
     command = StackCommand(kubeconfig=served.kubeconfig, namespace=tenant.namespace)

@@ -1,4 +1,6 @@
-"""What Stacks of one namespace read is unpacked for a moment alone, and in turns: others notice nothing, also after a restart."""
+"""Objects that Stacks of one namespace read are unpacked only briefly and in turns: others are not affected, also after
+a restart.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,15 @@ from support.threats.world import (
 )
 
 MOST = 400.0
-"""MiB that the operator may hold for any reads of one namespace."""
+"""MiB that the operator may use for reads of one namespace."""
 SHARE = 200.0
-"""MiB that it may hold more where a namespace uses all of its share."""
+"""Additional MiB that it may use if a namespace uses its whole share."""
 GROWTH = 150.0
-"""MiB that it may hold more than before, for an attack of one form."""
+"""MiB that the operator may grow during one kind of attack."""
 SILENCE = 1.0
-"""Seconds for which /healthz may be silent on a busy machine; on a quiet one, it is less than half."""
+"""Maximum seconds without an answer from /healthz on a busy machine; on an idle one, it is less than half."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
-"""60 KB that take 15 times as much memory as Python has it."""
+"""60 KB that take 15 times as much memory as Python objects."""
 READ_ALL = "${string(l.all(x, size(x.data) > 1))}"
 EAST = {"secretRef": {"name": "east"}}
 SECRETS = Rule(group="", resources=("secrets",), verbs=("get", "create"))
@@ -52,7 +54,7 @@ def make_big(tenant: Tenant, name: str, data: Object) -> Object:
 
 
 def check_memory(threats: ThreatWorld, before: float) -> None:
-    """Both now, and after a restart that reads everything again."""
+    """Check the memory now, and after a restart that reads everything again."""
     for what in ("while it runs", "after a restart"):
         canary = threats.canary(within=30)
         print(
@@ -65,7 +67,7 @@ def check_memory(threats: ThreatWorld, before: float) -> None:
 
 
 def fill(threats: ThreatWorld, tenant: Tenant) -> tuple[Api, float]:
-    """An author of sixty large ConfigMaps, and the memory of the operator before."""
+    """Create sixty large ConfigMaps; return their author, and the operator's memory before."""
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
     before = threats.operator.memory
@@ -169,7 +171,7 @@ def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld)
 
 
 def make_remote(threats: ThreatWorld, prefix: str) -> tuple[Tenant, Api]:
-    """A tenant with a kubeconfig of its own, which leads home, and an author for it."""
+    """A tenant with a kubeconfig for the home cluster itself, and an author for it."""
     tenant = threats.tenant(prefix)
     account = tenant.make_account("remote", CONFIG_MAPS).account
     author = tenant.make_account("author", STACKS, CONFIG_MAPS, SECRETS)
@@ -264,13 +266,13 @@ def test_many_stacks_with_one_large_source_take_turns(threats: ThreatWorld) -> N
 
 
 FOUR_FOR_EACH = " + ".join(f"l.map(x, x.data.n + '{digit}')" for digit in range(4))
-"""Each object of the list makes four more, so that growth shows soon."""
+"""Each object of the list creates four more, so that growth shows soon."""
 GROWN = 32
-"""Members of one collection that may be made from one another."""
+"""Members of one collection that may be created from one another."""
 
 
 def make_grower(own: str, other: str, *, first: str = "") -> Object:
-    """The resources of a Stack that makes objects with one label from those with another one."""
+    """The resources of a Stack that reads objects with one label and creates objects with another."""
     selector = {"selector": {"matchLabels": {"from": other}}}
     return {
         "l": {"externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": selector}},
@@ -288,7 +290,9 @@ def make_grower(own: str, other: str, *, first: str = "") -> Object:
 
 
 def make_passing_on(own: str, other: str) -> Object:
-    """The resources of a Stack that reads a list, and lets a nested Stack make an object of each element."""
+    """The resources of a Stack that reads a list, and passes it to a nested Stack that creates an object for each
+    element.
+    """
     grower = make_grower(own, other)
     collection = {**grower["c"], "forEach": "params.elements"}
     template = {
@@ -348,7 +352,7 @@ def test_stacks_that_read_each_other_make_no_objects_without_end(threats: Threat
     print(f"{before}, {after} after a restart")
     assert max(after.values()) <= 4 * GROWN, after
     threats.canary()
-    # An author who follows the advice ends the circle, and the rest is created.
+    # If the author follows the advice, the cycle ends, and the remaining objects are created.
     stacks, _ = circles["at once"]
     place = places["at once"]
     stacks["a"]["l"]["externalRef"]["metadata"]["selector"]["matchLabels"] = {"from": "users"}
@@ -357,7 +361,7 @@ def test_stacks_that_read_each_other_make_no_objects_without_end(threats: Threat
 
 
 def test_slow_functions_run_elsewhere(threats: ThreatWorld) -> None:
-    """Thousands of durations of a long text stopped everything for seconds."""
+    """Parsing thousands of durations in a long text once blocked everything for seconds."""
     tenant = threats.tenant()
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
@@ -378,7 +382,7 @@ def test_slow_functions_run_elsewhere(threats: ThreatWorld) -> None:
     assert threats.operator.get("/healthz").is_ok
 
 
-# Random Stacks that read as much as they may.
+# Random Stacks that read as much as they are allowed to.
 
 
 def make_texts(rand: random.Random) -> Object:
@@ -430,7 +434,7 @@ def make_reader(rand: random.Random, tenant: Tenant, name: str) -> Object:
 
 
 def change_something(rand: random.Random, tenant: Tenant, author: Api, number: int) -> None:
-    """Make or change a ConfigMap, or a Stack."""
+    """Create or change a ConfigMap or a Stack."""
     if rand.random() < 0.4:
         name = f"big{rand.randrange(40)}"
         author.delete("ConfigMap", tenant.namespace, name)
@@ -442,7 +446,10 @@ def change_something(rand: random.Random, tenant: Tenant, author: Api, number: i
 
 
 def attack_at_random(threats: ThreatWorld, *, seed: int, seconds: float) -> None:
-    """One namespace reads as much as it may for so long; another one, /healthz and the memory hardly notice."""
+    """One namespace reads as much as possible for some time.
+
+    Another namespace, /healthz and the memory are hardly affected.
+    """
     rand = random.Random(seed)
     tenant = threats.tenant()
     author = tenant.author(CONFIG_MAPS)

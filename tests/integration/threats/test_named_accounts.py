@@ -1,4 +1,4 @@
-"""Whose rights an author may choose: decided by the API server, whether or not an operator runs."""
+"""The accounts that an author may choose: decided by the API server, whether or not an operator runs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_denied(api: Api, manifest: Object) -> bool:
 
 @pytest.fixture
 def guarded(threats: ThreatWorld) -> Iterator[ThreatWorld]:
-    """With the shipped policy, and without an operator: nothing of ours answers the API server."""
+    """Install the shipped policy, without an operator that could answer the API server."""
     policies = list(yaml.safe_load_all(POLICY.read_text()))
     threats.operator.kill()
     for policy in policies:
@@ -93,7 +93,7 @@ def test_a_stack_with_an_account_can_be_paused_but_not_changed_without_the_right
 
 @pytest.fixture
 def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
-    """With a kind whose instances may choose an account and a kubeconfig."""
+    """Serve a kind whose instances may choose an account and a kubeconfig."""
     threats.operator.restart(*definitions.FLAGS)
     options = ["serviceAccountName", "kubeConfig"]
     threats.api.create(definitions.make_definition(TEMPLATE, options=options))

@@ -1,4 +1,4 @@
-"""A11, and the mistake behind D1: a name is text that fits into one segment of a path, or it is never sent."""
+"""A11, and the mistake behind D1: a name that does not fit into one path segment is never sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a":
 def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata: Any, value: Any) -> None:
     tenant = threats.tenant()
     author = tenant.author()
-    # Forty names that differ: resources of one and the same name are refused before any of them is written.
+    # Use forty different names, because resources with the same name are refused before any write.
     values = {f"p{number}": 500 + number for number in range(40)} if value == 500 else {"p": value}
     bad = {
         f"r{number}": {"manifest": {**CONFIG, "metadata": point(metadata, each)}} for number, each in enumerate(values)
@@ -42,7 +42,7 @@ def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata
 
 
 def point(metadata: Any, parameter: str) -> Any:
-    """The metadata, made of that parameter."""
+    """The metadata with that parameter."""
     return {key: text.replace("params.p", f"params.{parameter}") for key, text in metadata.items()}
 
 

@@ -1,4 +1,4 @@
-"""What a hostile tenant costs its neighbors on a real API server."""
+"""Measures how much a hostile tenant slows down its neighbors on a real API server."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from support.threats.world import CONFIG_MAPS, READ, STACKS, WRITE, Rule, Threat
 
 AT_ONCE = 20
 ROUNDS = 2
-"""Of ordinary Stacks with the hostile tenant at work; as many before it came and after it left."""
+"""Rounds of ordinary Stacks during the attack, and as many before and after it."""
 WORSE = 1.5
 SLACK = 1.0
-"""Seconds: a machine busy with other tests is late by that much now and then; what attacks cost is more, or for ever."""
+"""Seconds of delay that a busy machine causes now and then. Attacks cause longer or endless delays."""
 Comparison = Callable[[list[float]], float]
 POLL = 0.05
 PAUSE = 0.05
@@ -45,10 +45,10 @@ def test_no_ordinary_stack_notices_a_hostile_one(threats: ThreatWorld) -> None:
 
 
 def compare(threats: ThreatWorld, summarize: Comparison) -> None:
-    """Measure ordinary Stacks before, beside and after a hostile tenant."""
+    """Measure ordinary Stacks before, during and after an attack."""
     numbers = itertools.count()
     namespace = threats.make_namespace("ordinary")
-    measure(threats, namespace, numbers)  # the first of all load what all others find
+    measure(threats, namespace, numbers)  # the first Stacks load shared data for all others
     alone = measure(threats, namespace, numbers)
     hostile = threats.tenant("hostile")
     account = hostile.make_account("mallory", *RIGHTS)
@@ -91,14 +91,14 @@ def measure(threats: ThreatWorld, namespace: str, numbers: Iterator[int]) -> lis
 
 @contextlib.contextmanager
 def attacking(account: Api, namespace: str, *, victim: str, threats: ThreatWorld) -> Iterator[list[int]]:
-    """Let the hostile tenant write meanwhile; the codes of the answers to what it wrote."""
+    """Let the hostile tenant write within the block; yields the status codes of its writes."""
     codes: list[int] = []
     is_done = threading.Event()
 
     def attack() -> None:
         for number in itertools.count():
             for act in (write_stack, annotate, patch_status, forge):
-                with contextlib.suppress(AssertionError):  # what it meant to change was gone
+                with contextlib.suppress(AssertionError):  # the object to change was already deleted
                     codes.append(act(account, namespace, number, victim=victim, threats=threats))
                 if is_done.wait(PAUSE):
                     return
@@ -113,7 +113,7 @@ def attacking(account: Api, namespace: str, *, victim: str, threats: ThreatWorld
 
 
 def write_stack(account: Api, namespace: str, number: int, **_: object) -> int:
-    """One nonsense or bomb after the other, in the place of what was there."""
+    """Write one invalid or expensive Stack after the other, replacing earlier ones."""
     name, spec = list(hostile_specs.SPECS.items())[number % len(hostile_specs.SPECS)]
     data = {"template": hostile_tenant.BOMB % (hostile_specs.STACK_VERSION, '{"name": "bomb", "key": "template"}')}
     metadata = {"name": "bomb", "namespace": namespace}
@@ -129,7 +129,7 @@ def write_stack(account: Api, namespace: str, number: int, **_: object) -> int:
 
 
 def annotate(account: Api, namespace: str, number: int, **_: object) -> int:
-    """An annotation of ours on an own child says something else."""
+    """Change one of Hearth's annotations on the tenant's own child."""
     found = account.list("ConfigMap", namespace, labelSelector=names.LABEL_RESOURCE)
     assert found
     text = hostile_tenant.TEXTS[number % len(hostile_tenant.TEXTS)]
@@ -138,7 +138,7 @@ def annotate(account: Api, namespace: str, number: int, **_: object) -> int:
 
 
 def patch_status(account: Api, namespace: str, number: int, **_: object) -> int:
-    """The status of an own Stack becomes nonsense."""
+    """Write nonsense into the status of the tenant's own Stack."""
     found = account.list("Stack", namespace)
     assert found
     path = find_path("Stack", namespace, found[number % len(found)]["metadata"]["name"])
@@ -147,7 +147,7 @@ def patch_status(account: Api, namespace: str, number: int, **_: object) -> int:
 
 
 def forge(account: Api, namespace: str, number: int, *, victim: str, threats: ThreatWorld) -> int:
-    """A copy of an ordinary Stack's child, with all that it says of itself."""
+    """Create a copy of an ordinary Stack's child, including its labels and annotations."""
     found = threats.api.list("ConfigMap", victim, labelSelector=names.LABEL_RESOURCE)
     assert found
     raw = found[number % len(found)]
@@ -157,5 +157,5 @@ def forge(account: Api, namespace: str, number: int, *, victim: str, threats: Th
 
 
 def find_percentile(seconds: list[float]) -> float:
-    """What 99 of 100 do not exceed."""
+    """The 99th percentile."""
     return statistics.quantiles(seconds, n=100)[98]

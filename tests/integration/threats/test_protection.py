@@ -1,4 +1,6 @@
-"""Who may lift the protection of a Stack, and whom it holds: decided by the API server, and again by the operator."""
+"""The right to remove a Stack's protection, and its effect on users: decided by the API server, and again by the
+operator.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ WAY_OUT = "set it to false first"
 
 @pytest.fixture
 def guarded(threats: ThreatWorld) -> Iterator[ThreatWorld]:
-    """With the shipped policy."""
+    """Install the shipped policy."""
     policies = list(yaml.safe_load_all(POLICY.read_text()))
     for policy in policies:
         threats.api.apply(policy).expect()
@@ -102,7 +104,7 @@ def test_users_of_an_instance_cannot_lift_a_protection_of_its_definition(threats
         assert user.delete("Site", tenant.namespace, "mine").code == 403
 
         for kind in KINDS:
-            # As on a server without such policies.
+            # As on a server without admission policies.
             threats.api.delete(kind, "", NAME).expect()
         threats.wait_for(lambda: user.delete("Site", tenant.namespace, "mine").is_accepted, what="the policy is gone")
         user.patch("Site", tenant.namespace, "mine", {"spec": {"stack": {"protected": False}}}).expect()

@@ -1,4 +1,7 @@
-"""One tenant writes anything the API server accepts, in one namespace; others, the process and its memory hardly notice."""
+"""One tenant writes anything that the API server accepts, in one namespace.
+
+Others, the process and its memory are hardly affected.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ MOST = 400.0
 SOON = 20.0
 """Seconds for a new Stack of another tenant, on a busy machine."""
 NAMES = tuple(f"n{number}" for number in range(12))
-"""Few, so that objects meet: as children, sources, external objects and namesakes."""
+"""Only a few names, so that objects interact: as children, sources, external objects and namesakes."""
 SECRETS = Rule(group="", resources=("secrets",), verbs=(*READ, *WRITE))
 MARKS = Rule(group="hearth.dev", resources=("healthmarks", "stacksnapshots", "stacks/status"), verbs=(*READ, *WRITE))
 ANNOTATIONS = sorted(
@@ -57,7 +60,7 @@ EXPRESSIONS = (
 
 
 class Writer:
-    """What the tenant writes next."""
+    """Generates the tenant's next write."""
 
     def __init__(self, rand: random.Random, namespace: str) -> None:
         self.rand = rand
@@ -206,7 +209,7 @@ def act_once(writer: Writer, account: Api) -> Answer:
 
 
 def plant_witness(threats: ThreatWorld) -> tuple[Tenant, Object]:
-    """A Stack of another tenant with a Secret, and how its objects are."""
+    """Create a Stack with a Secret for another tenant; return the state of its objects."""
     tenant = threats.tenant("witness")
     secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}}}
     threats.api.create(make_stack(tenant.namespace, "shop", {"a": make_config_map(data={"a": "b"}), "s": secret}))
@@ -225,7 +228,7 @@ def find_objects(threats: ThreatWorld, namespace: str) -> Object:
 
 
 def attack(threats: ThreatWorld, *, seed: int, seconds: float, pause: float = 0.02) -> None:
-    """Let one tenant write for so long. Raises AssertionError where anyone else notices."""
+    """Let one tenant write for some time. Raises AssertionError if others are affected."""
     threats.operator.restart(*FLAGS)
     template = {
         "parameters": {"title": {"type": "string"}},
@@ -266,7 +269,7 @@ def attack(threats: ThreatWorld, *, seed: int, seconds: float, pause: float = 0.
 
 @pytest.fixture
 def served(threats: ThreatWorld) -> Any:
-    """With the definition removed in the end."""
+    """Serve definitions; remove the definition at the end."""
     yield threats
     definitions.remove(threats)
 

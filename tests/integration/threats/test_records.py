@@ -1,4 +1,4 @@
-"""A2, A3, A4, D1c(2), D8: what the operator reads back counts only if the operator wrote it."""
+"""A2, A3, A4, D1c(2), D8: the operator trusts its stored records only if it wrote them itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REVISION = "hearth.dev/revision"
 RESOLVED = "hearth.dev/resolved"
 POD_SPEC = "spec.template.spec"
 SETTLED = 20.0
-"""Seconds within which an attack works that works at all: it took 4."""
+"""Seconds within which a successful attack shows its effect: it took 4."""
 ZEROS = 400 * 1024 * 1024
 """Bytes; the container's limit is a GiB."""
 ALLOWED = 64.0
@@ -38,17 +38,17 @@ def make_deployment(replicas: int = 1) -> Object:
 
 
 def find_spec(threats: ThreatWorld, namespace: str) -> Object:
-    """What the Deployment states."""
+    """The spec of the Deployment."""
     return (threats.api.get("Deployment", namespace, "shop-web") or {}).get("spec") or {}
 
 
 def find_told(threats: ThreatWorld, namespace: str, word: str) -> bool:
-    """Whether the status of the Stack says that word."""
+    """Whether the status of the Stack contains that word."""
     return word in json.dumps(threats.find_status(namespace, "shop"))
 
 
 def wait_deployment(threats: ThreatWorld, tenant: Tenant) -> Api:
-    """A Stack with a Deployment; its author."""
+    """Create a Stack with a Deployment; return its author."""
     author = tenant.author()
     author.create(make_stack(tenant.namespace, "shop", {"web": make_deployment()}))
     threats.wait_for(lambda: find_spec(threats, tenant.namespace), what="the Deployment")
@@ -120,7 +120,7 @@ def test_d8_an_annotation_does_not_stop_a_stack(threats: ThreatWorld, annotation
 
 
 def begin_two_revisions(threats: ThreatWorld, tenant: Tenant) -> Api:
-    """A Stack of one ConfigMap at its revision 2; its author."""
+    """Create a Stack of one ConfigMap and bring it to revision 2; return its author."""
     author = tenant.author()
     author.create(make_stack(tenant.namespace, "shop", {"cfg": make_config_map("cfg", {"v": "1"})}))
     threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
@@ -130,7 +130,7 @@ def begin_two_revisions(threats: ThreatWorld, tenant: Tenant) -> Api:
 
 
 def replace_revision(editor: Api, namespace: str, data: Object, **annotations: str) -> None:
-    """Delete revision 1, and create another one of its name and with its metadata."""
+    """Delete revision 1, and create a forged one with the same name and metadata."""
     stored = next(
         each
         for each in editor.list("ControllerRevision", namespace)
@@ -145,7 +145,7 @@ def replace_revision(editor: Api, namespace: str, data: Object, **annotations: s
 
 
 def roll_back(threats: ThreatWorld, author: Api, namespace: str, number: int) -> Object:
-    """Order it, and wait until that came to an end; the status."""
+    """Request a rollback, and wait until it has ended; return the status."""
     edit(author, namespace, {"rollback": {"toRevision": number}})
     stack = threats.wait_phase(namespace, "shop", "RollbackComplete", "UpdateFailed", "RollbackFailed")
     status: Object = stack["status"]
@@ -176,7 +176,7 @@ def test_a3_a_replaced_revision_is_never_applied(threats: ThreatWorld, *, is_res
 
 
 def compress_zeros(size: int) -> str:
-    """A gzip stream of so many zeros, in base 64; made piece by piece."""
+    """A gzip stream of many zeros, in Base64; compressed in pieces."""
     stream = zlib.compressobj(level=9, wbits=16 + zlib.MAX_WBITS)
     piece = bytes(1024 * 1024)
     packed = b"".join([*(stream.compress(piece) for _ in range(size // len(piece))), stream.flush()])
@@ -321,7 +321,7 @@ def test_the_proof_of_a_resolved_mark_counts_for_no_other_mark(threats: ThreatWo
     threats.wait_for(lambda: find_uid() not in ("", uid), within=SETTLED, what="the replacement for the second mark")
     uid = find_uid()
 
-    # The same mark, as a backup tool restores it, is resolved; with another reason it is a new one.
+    # A mark that a backup tool restores stays resolved; with another reason, it is a new mark.
     marker.delete("HealthMark", namespace, "first").expect()
     marker.create(make_mark(namespace, "first", "ill", **{RESOLVED: proof}))
     threats.wait_for(

@@ -17,11 +17,11 @@ NESTED_DEPTH = 8
 MANY = 50
 """Unwanted Stacks."""
 SOURCES = 32
-"""Of one Stack, as the API allows."""
+"""Sources of one Stack: the maximum of the API."""
 
 
 def make_bomb(*, parameters: Object | None = None) -> Object:
-    """A template with two nested Stacks, each made of the same template."""
+    """A template with two nested Stacks that use this same template."""
     spec: Object = {"templateRef": {"name": "bomb"}, **({"parameters": parameters} if parameters is not None else {})}
     nested = {"manifest": {"apiVersion": STACK, "kind": "Stack", "spec": spec}}
     declared = {"parameters": {"level": {"type": "integer", "default": 0}}} if parameters is not None else {}
@@ -29,7 +29,7 @@ def make_bomb(*, parameters: Object | None = None) -> Object:
 
 
 def plant(tenant: Tenant, template: Object) -> None:
-    """A Stack that is made of that template."""
+    """Create a Stack that uses that template."""
     author = tenant.author(CONFIG_MAPS)
     source = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bomb", "namespace": tenant.namespace}}
     author.create({**source, "data": {"template.yaml": yaml.safe_dump(template)}})
@@ -38,7 +38,7 @@ def plant(tenant: Tenant, template: Object) -> None:
 
 
 def wait_end(threats: ThreatWorld, tenant: Tenant, name: str) -> Object:
-    """Until a Stack tells a problem of a resource, which it is. Fails once there are too many Stacks."""
+    """Wait until a Stack reports a problem of a resource; return the problem. Fails if there are too many Stacks."""
 
     def look() -> Object | None:
         stacks = threats.api.list("Stack", tenant.namespace)
@@ -72,7 +72,10 @@ def test_d7_nesting_ends_despite_changes_on_the_way(threats: ThreatWorld) -> Non
 
 
 def test_d10_sources_share_connections(threats: ThreatWorld) -> None:
-    """Twenty small Stacks of 32 sources each opened 640 connections. A change of any source is still noticed at once."""
+    """Twenty small Stacks with 32 sources each once opened 640 connections.
+
+    A change of any source is still noticed at once.
+    """
     tenant, count = threats.tenant(), 20
     author = tenant.author(CONFIG_MAPS)
     threats.canary()

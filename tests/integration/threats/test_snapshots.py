@@ -1,4 +1,4 @@
-"""StackSnapshots of a tenant: the rights of the Stack's account are their limit, and a forged status reaches nothing."""
+"""StackSnapshots of a tenant: limited to the rights of the Stack's account, and a forged status has no effect."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def make_volume_snapshot(namespace: str, name: str = "treasure") -> Object:
 
 
 def wait_reason(threats: ThreatWorld, tenant: Tenant, reason: str, *, name: str = "before") -> Object:
-    """Until the snapshot has that reason; its status, with the message of `Ready`."""
+    """Wait until the snapshot has that reason; return its status and the message of `Ready`."""
 
     def look() -> Object | None:
         found = threats.api.get("StackSnapshot", tenant.namespace, name) or {}

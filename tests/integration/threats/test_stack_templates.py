@@ -1,4 +1,5 @@
-"""A template that all namespaces share: used without a right to it, changed by its owner alone, and kept apart by parameters.
+"""A template that all namespaces share: anyone can use it, only its owner can change it, and parameters keep users
+apart.
 
 Also the example that uses one for each namespace of a tenant.
 """
@@ -19,7 +20,7 @@ PARAMETERS: Object = {"greeting": {"type": "string"}, "size": {"type": "integer"
 
 
 def make_template(**data: str) -> Object:
-    """One ConfigMap with these values besides the tenant's own."""
+    """A template of one ConfigMap with these values and a value from the tenant."""
     config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -68,7 +69,7 @@ def test_a_template_is_used_by_tenants_who_may_not_even_read_it(threats: ThreatW
         threats.wait_for(
             lambda: all(read(threats, tenant).get("version") == "2" for tenant in tenants), what="the new version"
         )
-        # A mistake in it changes nothing anywhere.
+        # A mistake in the template changes no objects.
         threats.api.apply(make_template(version="${params.missing}")).expect()
         for tenant in tenants:
             stack = threats.wait_phase(tenant.namespace, "shop", "UpdateFailed")
@@ -114,6 +115,6 @@ def test_the_example_follows_the_namespaces_of_tenants(threats: ThreatWorld) -> 
 
 
 def list_baseline(threats: ThreatWorld, namespace: str) -> int:
-    """How many objects of the example a namespace has."""
+    """Number of objects of the example in a namespace."""
     found = [threats.api.get(kind, namespace, "baseline") for kind in ("ResourceQuota", "NetworkPolicy")]
     return len([each for each in found if each is not None])

@@ -1,6 +1,6 @@
-"""D1b, D1c, D8, D9: what makes one step, status, resource or watch fail concerns its own Stack alone, which says so.
+"""D1b, D1c, D8, D9: the failure of one step, status, resource or watch affects only its own Stack, which reports it.
 
-And a leader that hangs: the replica that stands by takes over, and tenants are served.
+Also a leader that hangs: the standby replica takes over, and tenants are served.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ sys.argv[0] = "hearth"
 runpy.run_module("hearth", run_name="__main__", alter_sys=True)
 """
 HANGS_ON_SIGNAL = (sys.executable, "-c", PROGRAM)
-"""The operator, whose main thread sleeps once the signal comes, while its other threads run: as in a long call of C."""
+"""The operator, whose main thread sleeps after the signal while other threads run, as in a long C call."""
 
 
 def assert_served(threats: ThreatWorld) -> None:
-    """Other tenants are, and the operator knows no trouble."""
+    """Check that other tenants are served, and the operator reports no problem."""
     threats.canary()
     assert threats.operator.get("/healthz").is_ok
     assert threats.operator.get("/readyz").is_ok
@@ -71,7 +71,7 @@ def test_d1b_poisoned_children_end_no_worker(threats: ThreatWorld) -> None:
 
 
 def make_deep_output() -> Any:
-    """What is too deep for a writer of JSON once its value is known: 240 lists around 25 more."""
+    """An output that is too deep for a JSON encoder once it is evaluated: 240 lists around 25 more."""
     value: Any = "${" + "[" * 25 + "cfg.data.a" + "]" * 25 + "}"
     for _ in range(240):
         value = [value]
@@ -102,7 +102,7 @@ def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> Non
         author.create(make_stack(tenant.namespace, name, {"cfg": make_config_map(f"{name}-cfg")}))
     for name in names:
         threats.wait_phase(tenant.namespace, name, "CreateComplete")
-    # An operator that runs writes its own word over it at once.
+    # A running operator immediately overwrites it.
     threats.operator.kill()
     patch = {"status": {"target": {"since": "9999-12-31T23:59:59-23:59"}, "phase": "UpdateInProgress"}}
     for name in names:
@@ -114,7 +114,7 @@ def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> Non
 
 
 def make_shop(threats: ThreatWorld) -> Tenant:
-    """A Stack of a Deployment and a ConfigMap that does not know of it."""
+    """A Stack of a Deployment and an independent ConfigMap."""
     tenant = threats.tenant()
     resources = {"web": {"manifest": DEPLOYMENT}, "cfg": make_config_map("cfg", {"v": "1"})}
     tenant.author().create(make_stack(tenant.namespace, "shop", resources))

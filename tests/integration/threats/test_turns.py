@@ -1,4 +1,4 @@
-"""One tenant's work in great number, or that takes long, delays no other tenant's: namespaces take turns."""
+"""Many or long tasks of one tenant do not delay other tenants, because namespaces take turns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ TEMPLATES, SNAPSHOT_COUNT = 1500, 5
 SOON = 5.0
 """Seconds within which another tenant's snapshot has a status, on a busy machine."""
 LONG_LISTS, EXPRESSIONS = 20, 100
-"""Stacks with expressions that take most of a second, and how many each has."""
+"""Number of Stacks with expressions that take most of a second, and number of these expressions in each."""
 EXPRESSION_SOON = 5.0
 
 
 def make_set() -> Object:
-    """A StatefulSet whose million claims are never made, and which is complete at once."""
+    """A StatefulSet whose million claims are never created, and which is complete at once."""
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     spec = {
         "serviceName": "none",
@@ -100,7 +100,7 @@ def make_slow(tenant: Tenant, number: int) -> Object:
 
 
 def measure_expression(threats: ThreatWorld, tenant: Tenant, author: Any, name: str) -> float:
-    """Seconds until a Stack is complete that needs an evaluator process."""
+    """Seconds until a Stack that needs an evaluator process is complete."""
     data = {"a": "${params.list.map(i, 'line-' + string(i)).join('\\n')}"}
     began = time.monotonic()
     author.create(

@@ -1,4 +1,4 @@
-"""D2, D12, D15: one object that cannot be read is one object; it is named, and its owner is notified."""
+"""D2, D12, D15: an unreadable object affects no other object; it is reported by name, and its owner is notified."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESOURCES = {"a": make_config_map()}
 
 
 def nest(levels: int, *, in_maps: bool) -> str:
-    """A value of that many levels, as JSON."""
+    """A value with that many levels, as JSON."""
     return '{"a":' * levels + "1" + "}" * levels if in_maps else "[" * levels + "]" * levels
 
 
@@ -34,7 +34,7 @@ def read(threats: ThreatWorld, path: str) -> str:
 
 
 def find_conditions(text: str) -> dict[str, tuple[str, str, str]]:
-    """Of a Stack as text: status, reason and message by type of condition."""
+    """Parse the text of a Stack: status, reason and message by type of condition."""
     found = re.search(r'"conditions":(\[\{.*?\}\])', text)
     conditions: list[dict[str, Any]] = json.loads(found[1]) if found else []
     return {each["type"]: (each["status"], each["reason"], each["message"]) for each in conditions}
@@ -42,7 +42,7 @@ def find_conditions(text: str) -> dict[str, tuple[str, str, str]]:
 
 @contextlib.contextmanager
 def removed(threats: ThreatWorld, *paths: str) -> Iterator[None]:
-    """Remove these in the end: the clean-up of the tests cannot read them."""
+    """Remove these objects at the end, because the tests' clean-up cannot read them."""
     try:
         yield
     finally:
@@ -95,7 +95,7 @@ def test_a_stack_that_is_too_deep_is_reported_and_does_no_harm(
 
 
 def make_kind(schema: Object) -> Object:
-    """A CRD whose objects look like that."""
+    """A CustomResourceDefinition with that schema."""
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"kind": "Free", "listKind": "FreeList", "plural": "frees", "singular": "free"}
     spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
@@ -110,7 +110,7 @@ def make_kind(schema: Object) -> Object:
 
 @contextlib.contextmanager
 def served(threats: ThreatWorld, schema: Object) -> Iterator[None]:
-    """A kind of that schema is there, and Stacks may hold it."""
+    """Serve a kind with that schema, and let Stacks use it."""
     crd, collection = find_path("CustomResourceDefinition", "", f"frees.{GROUP}"), f"/apis/{GROUP}/v1/frees"
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -131,7 +131,7 @@ def served(threats: ThreatWorld, schema: Object) -> Iterator[None]:
 
 
 def find_unreadable_schemas(threats: ThreatWorld) -> list[Object]:
-    """What the operator's log says of schemas."""
+    """The operator's log lines about unreadable schemas."""
     return [each for each in threats.operator.read_events("cannot be read") if each["kind"] == "OpenAPI"]
 
 
@@ -156,7 +156,7 @@ def test_a_child_that_becomes_too_deep_is_reported_and_the_others_go_on(threats:
         assert "ObjectUnreadable" in json.dumps(stack["status"])
         assert "spec.theirs" in json.dumps(stack["status"])
 
-        # Others of the same kind are served, also by an operator that begins with a list.
+        # Other objects of the same kind are served, also by an operator that begins with a list.
         other.author().create(make_stack(other.namespace, "mine", {"free": free}))
         threats.wait_phase(other.namespace, "mine", "CreateComplete")
         threats.operator.restart()
@@ -184,7 +184,7 @@ def test_a_schema_that_is_too_deep_is_none(threats: ThreatWorld) -> None:
     uses = make_config_map("uses", {"name": "${free.metadata.name}"})
     document = f"/openapi/v3/apis/{GROUP}/v1"
     with served(threats, {"type": "object", "properties": {"spec": schema}}):
-        # Not that of an earlier kind of this name, which the server shows for a while.
+        # Not the schema of an earlier kind with this name, which the server shows for a while.
         threats.wait_for(lambda: threats.api.send("GET", document).text.count('"properties"') > 200, what="its schema")
         tenant.author().create(make_stack(tenant.namespace, "shop", {"free": free, "uses": uses}))
         threats.wait_phase(tenant.namespace, "shop", "CreateComplete")

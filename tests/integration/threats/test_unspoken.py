@@ -1,4 +1,5 @@
-"""No feature shows a sensitive value: scenes bring it near everything that is written, places are searched for it.
+"""No feature shows a sensitive value: each scene uses the value in a feature, then all places with output are searched
+for it.
 
 A new feature adds a scene to `SCENES`, a new output a place to `find_places`.
 """
@@ -33,10 +34,10 @@ from support.threats.world import CONFIG_MAPS, READ, WRITE, Rule, Tenant, Threat
 
 CORE = "Kanarienvogel7Zeisig"
 VALUE = f'q&<é>"{CORE}\\/+x y'
-"""With all that someone escapes."""
+"""Contains all characters that encoders escape."""
 LINE = f"MIIE{CORE}AgEAAoIBAQ"
 KEY = f"-----BEGIN THING-----\n{LINE}\nshort\n-----END THING-----\n"
-"""Several lines, of which one may be shown."""
+"""A value of several lines; only the short line may be shown."""
 
 
 def encode(text: str) -> str:
@@ -50,7 +51,7 @@ NEEDLES = (
     encode(encode(CORE))[:20],
     CORE.encode().hex(),
 )
-"""What shows that the value, a part of it or what was made of it was written down."""
+"""Texts that show a leak of the value, a part of it, or a value derived from it."""
 SENSITIVE: Object = {"type": "string", "sensitive": True}
 ECHOES = {
     "plain": f"cannot log in with {VALUE}",
@@ -61,7 +62,7 @@ ECHOES = {
     "literal": f"found {VALUE!r}",
     "line": f"not a key: {LINE}",
 }
-"""How a program may quote a value that it was given, in its status or log."""
+"""Ways in which a program may quote a value in its status or log."""
 MAY = (
     Rule(group="", resources=("configmaps", "secrets", "services", "pods"), verbs=(*READ, *WRITE)),
     Rule(group="apps", resources=("deployments",), verbs=(*READ, *WRITE)),
@@ -72,7 +73,7 @@ MAY = (
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One tenant, and what he tells only to the operator."""
+    """One tenant, with a value that only the operator may know."""
 
     threats: ThreatWorld
     tenant: Tenant
@@ -80,7 +81,7 @@ class Scene:
 
     @property
     def namespace(self) -> str:
-        """Of all objects."""
+        """The namespace of all objects."""
         return self.tenant.namespace
 
     def create(self, name: str, resources: Object, *, template: Object | None = None, **spec: Any) -> None:
@@ -93,7 +94,7 @@ class Scene:
         )
 
     def until_settled(self, name: str) -> Object:
-        """Wait until the Stack says what became of it."""
+        """Wait until the Stack reports its result."""
         phases = ("CreateComplete", "CreateFailed", "UpdateComplete", "UpdateFailed", "RollbackComplete")
         return self.threats.wait_phase(self.namespace, name, *phases)
 
@@ -115,7 +116,7 @@ def make_secret(name: str, **data: str) -> Object:
 
 
 def make_echoing(name: str) -> Object:
-    """A Job that gets the value, whose status no controller of this cluster writes."""
+    """A Job with the value, whose status no controller of this cluster writes."""
     values = [{"name": "PW", "value": "${params.pw}"}, {"name": "KEY", "value": "${params.key}"}]
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "env": values}]}
     spec = {"managedBy": "example.com/other", "backoffLimit": 0, "template": {"spec": pod}}
@@ -123,7 +124,7 @@ def make_echoing(name: str) -> Object:
 
 
 def collections(scene: Scene) -> None:
-    """Members with the value in them, a list that is sensitive, and a key that is."""
+    """Members that contain the value, a sensitive list, and a sensitive key."""
     zones: Object = {"parameters": {"zones": {"type": "array"}}}
     member = {**make_config_map(data={"a": "${params.pw + item}"}), "forEach": "params.zones", "key": "item"}
     scene.create("zones", {"w": member}, template=zones, parameters={"zones": ["a", "b"]})
@@ -140,7 +141,7 @@ def collections(scene: Scene) -> None:
 
 
 def nested(scene: Scene) -> None:
-    """A Stack and a group within a Stack, which are given the value, and outputs."""
+    """A Stack and a group within a Stack, which receive the value, and outputs."""
     inner = {
         "resources": {"c": make_config_map("inner-c", {"a": "${params.pw}"})},
         "parameters": {"pw": {"type": "string"}},
@@ -178,7 +179,7 @@ def nested(scene: Scene) -> None:
 
 
 def conditions(scene: Scene) -> None:
-    """Expressions that fail on the value, and patterns, conditions and names of it."""
+    """Expressions that fail on the value, and patterns, conditions and names with it."""
     resources = {
         "number": make_config_map("number", {"a": "${string(int(params.pw))}"}),
         "time": make_config_map("time", {"a": "${string(timestamp(params.pw))}"}),
@@ -220,7 +221,7 @@ def echoes(scene: Scene) -> None:
 
 
 def drift(scene: Scene) -> None:
-    """Others change objects with the value: what is repaired, reported, and what cannot be repaired."""
+    """Other clients change objects with the value: changes that are repaired, reported, or cannot be repaired."""
     fixed = {
         "manifest": {
             "apiVersion": "v1",
@@ -263,14 +264,15 @@ def adoption(scene: Scene) -> None:
 
 
 def jobs(scene: Scene) -> None:
-    """A Job that is given the value ends with a failure."""
+    """A Job with the value fails."""
     container = {"name": "c", "image": "i", "args": ["${params.pw}"]}
     spec = {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     job = {"manifest": {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "run"}, "spec": spec}}
     scene.create("working", {"j": job})
     api, namespace = scene.threats.api, scene.namespace
     pods = scene.threats.wait_for(lambda: api.list("Pod", namespace, labelSelector="job-name=run"), what="a pod")
-    # `why` shows the message of a container to who may read the Pod, whose values only the operator knows.
+    # `why` shows the message of a container to users with access to the Pod. Only the operator knows the sensitive
+    # values.
     end = {"exitCode": 3, "reason": "Error", "finishedAt": "2030-01-01T00:00:00Z"}
     ended = {"name": "c", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": {"terminated": end}}
     status = {"phase": "Failed", "message": ECHOES["base64"], "containerStatuses": [ended]}
@@ -336,7 +338,7 @@ def clusters(scene: Scene) -> None:
 
 
 def stated(scene: Scene) -> None:
-    """The value stands in the spec, for a parameter that is sensitive; and in a ConfigMap as a source."""
+    """The value is in the spec, for a sensitive parameter, and in a ConfigMap that serves as a source."""
     resources = {
         "r": make_config_map("stated", {"a": "${params.own}"}),
         "bad": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"l": "${params.own}"}}}},
@@ -353,7 +355,7 @@ def stated(scene: Scene) -> None:
 
 
 def policies(scene: Scene) -> None:
-    """The API server refuses to change a field, so the object would have to be replaced, and may not be."""
+    """The API server refuses to change a field, so the object would have to be replaced, which is not allowed."""
     fixed = {
         "manifest": {
             "apiVersion": "v1",
@@ -375,7 +377,7 @@ def policies(scene: Scene) -> None:
 
 
 def moves(scene: Scene) -> None:
-    """An object with the value moves out of a nested Stack into its parent, and one that both name stays."""
+    """An object with the value moves from a nested Stack to its parent, and an object that both define stays."""
     declared = {"pw": {"type": "string"}}
     moved, both = make_config_map("moved", {"a": "${params.pw}"}), make_config_map("both", {"a": "${params.pw}"})
     inner = {"template": {"parameters": declared, "resources": {"m": moved, "b": both}}}
@@ -390,7 +392,7 @@ def moves(scene: Scene) -> None:
 
 
 def undone(scene: Scene) -> None:
-    """A value that another client set can neither be undone nor replaced."""
+    """A value from another client can be neither reverted nor replaced."""
     scene.create("undone", {"r": make_config_map("undone", {"a": "${params.pw}"})})
     scene.until_settled("undone")
     other = {"immutable": True, "data": {"a": f"other {VALUE}"}}
@@ -399,7 +401,7 @@ def undone(scene: Scene) -> None:
 
 
 def claims(scene: Scene) -> None:
-    """A StatefulSet that is given the value is replaced with its claims kept."""
+    """A StatefulSet with the value is replaced, and its claims are kept."""
     claim: Object = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     claim["spec"] |= {"resources": {"requests": {"storage": "1Gi"}}}
     container = {"name": "c", "image": "i", "env": [{"name": "PW", "value": "${params.pw}"}]}
@@ -442,7 +444,7 @@ SCENES: tuple[Callable[[Scene], None], ...] = (
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The bodies that a collector of traces receives, from the next start of an operator."""
+    """Run a trace collector for operators that start later; yields the received bodies."""
     received: list[bytes] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -545,7 +547,7 @@ def refuse(scene: Scene, port: int, *, what: dict[str, list[str]], writes: str =
 
 
 def wait_quoted(scene: Scene, kind: str, name: str) -> None:
-    """Wait until the status of an object has the words around the value."""
+    """Wait until the status of an object contains the text around the value."""
     api = scene.threats.api
     scene.threats.wait_for(
         lambda: "not on a Friday" in json.dumps((api.get(kind, scene.namespace, name) or {}).get("status")),
@@ -609,7 +611,7 @@ def test_what_a_webhook_quotes_is_shown_without_the_value(threats: ThreatWorld, 
 
 
 def prepare(threats: ThreatWorld, tenant: Tenant) -> Scene:
-    """The stage: the Secret with the value, and an author."""
+    """Create the Secret with the value, and an author."""
     metadata = {"name": "account", "namespace": tenant.namespace}
     data = {"pw": VALUE, "key": KEY}
     threats.api.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data})
@@ -617,7 +619,7 @@ def prepare(threats: ThreatWorld, tenant: Tenant) -> Scene:
 
 
 def find_leaks(places: dict[str, str]) -> set[str]:
-    """The places that show a needle, with what is around it."""
+    """The places that show a needle, with the surrounding text."""
     return {
         f"{place} shows {needle}: …{text[max(text.find(needle) - 300, 0) : text.find(needle) + 60]}…"
         for place, text in places.items()
@@ -627,7 +629,9 @@ def find_leaks(places: dict[str, str]) -> set[str]:
 
 
 def find_places(threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
-    """What the operator writes: of the objects with the value only their metadata, of Stacks not their spec."""
+    """Everything that the operator writes, except specs of Stacks; objects with the value contribute only their
+    metadata.
+    """
     places = {"the log": threats.operator.read_log()}
     places |= {page: threats.operator.get(page).text for page in ("/metrics", "/healthz", "/readyz")}
     whole = ("Event", "ControllerRevision", "StackSnapshot", "HealthMark", "Lease")
@@ -648,7 +652,7 @@ def find_places(threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
 
 
 def is_of_set(raw: Object) -> bool:
-    """Whether the controller of StatefulSets wrote it: a revision of a set has what the set has."""
+    """Whether the StatefulSet controller wrote it: its revisions contain the values of the set."""
     return any(each["kind"] == "StatefulSet" for each in raw["metadata"].get("ownerReferences") or ())
 
 
@@ -667,18 +671,18 @@ SHOWN = (
     "claiming",
     "eastern",
 )
-"""Stacks that `kubectl stack` is asked about: each run takes a second."""
+"""Stacks to run `kubectl stack` for: each run takes a second."""
 EDITED = ("drifting", "kept", "stated", "number")
 """Stacks whose definition is previewed with the value in a further field."""
 
 
 def run_commands(command: StackCommand, threats: ThreatWorld, tenant: Tenant, folder: Path) -> dict[str, str]:
-    """What `kubectl stack` prints."""
+    """The output of `kubectl stack`."""
     runs: list[tuple[str, ...]] = [("list", "-o", "yaml"), ("list",), ("history", "kept", "1", "2")]
     for name in SHOWN:
         runs += [("tree", name), ("events", name), ("graph", name)]
-        # `why` also quotes objects themselves, read with the rights of its user: a value that an object repeats in its own
-        # status is shown to those who may read that object.
+        # `why` also quotes objects, which it reads with the rights of its user. If an object repeats a value in its own
+        # status, users with access to the object see it.
         runs += [] if name == "echo-go" else [("why", name), ("why", name, "-o", "json")]
     for name in ("drifting", "kept", "stated-well"):
         runs += [("history", name, "1"), ("history", name, "-o", "json"), ("export", name), ("diff", name, "--to", "1")]
@@ -693,7 +697,10 @@ def run_commands(command: StackCommand, threats: ThreatWorld, tenant: Tenant, fo
 
 
 def write_edited(threats: ThreatWorld, tenant: Tenant, name: str, folder: Path) -> Path:
-    """A file with a Stack whose resources have the value in a further field; the value itself only where it was stated."""
+    """Write a file with a Stack whose resources have the value in a further field.
+
+    It contains the value itself only if the Stack did.
+    """
     stack = threats.api.get("Stack", tenant.namespace, name)
     assert stack is not None
     edited = {key: stack[key] for key in ("apiVersion", "kind", "spec")}
@@ -706,7 +713,7 @@ def write_edited(threats: ThreatWorld, tenant: Tenant, name: str, folder: Path) 
 
 
 def read_page(kubeconfig: Path, threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
-    """What `kubectl stack ui` serves."""
+    """The pages that `kubectl stack ui` serves."""
     ui = stack_command.start_ui(kubeconfig, "-n", tenant.namespace)
     try:
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))

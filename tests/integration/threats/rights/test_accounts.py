@@ -20,7 +20,7 @@ def name_of(account: Any) -> str:
 
 
 def wait_message(threats: ThreatWorld, namespace: str, name: str, reason: str) -> str:
-    """Until `Ready` has that reason; its message."""
+    """Wait until `Ready` has that reason; return its message."""
 
     def look() -> str | None:
         conditions = threats.find_status(namespace, name).get("conditions") or ()
@@ -32,7 +32,7 @@ def wait_message(threats: ThreatWorld, namespace: str, name: str, reason: str) -
 
 
 def grant(threats: ThreatWorld, message: str) -> None:
-    """Do as the message says: the same objects as its kubectl commands make."""
+    """Follow the message: create the objects that its kubectl commands would create."""
     words = message[message.index("kubectl create role ") :].split(" && ", maxsplit=1)[0].split()
     flags = dict(word.removeprefix("--").split("=", 1) for word in words if word.startswith("--"))
     role, namespace = words[3], flags["namespace"]
@@ -89,7 +89,7 @@ def test_claims_are_enlarged_with_the_rights_of_the_account(threats: ThreatWorld
     assert "it was not deleted" in message
 
     grant(threats, message)
-    # The account may now try, and the API server has an objection of its own: no volume is bound to the claim.
+    # The account has the right now, but the API server still refuses: no volume is bound to the claim.
     wait_message(threats, tenant.namespace, "shop", "ClaimsNotEnlarged")
     after = threats.api.get("StatefulSet", tenant.namespace, "shop-db")
     assert after is not None
@@ -112,7 +112,7 @@ def make_set(size: str) -> Object:
 
 
 def find_condition(threats: ThreatWorld, namespace: str, type_: str) -> str:
-    """The message of a condition of stack/shop that is true; "" where there is none."""
+    """The message of a condition of stack/shop if it is true; otherwise ""."""
     conditions = threats.find_status(namespace, "shop").get("conditions") or ()
     return next((str(each["message"]) for each in conditions if each["type"] == type_ and each["status"] == "True"), "")
 

@@ -1,4 +1,4 @@
-"""What tenants tried outside their own namespace: its Secrets, the operator's token, key and rules, others' objects."""
+"""Attacks beyond a tenant's own namespace: on Secrets, the operator's token, key and rules, and others' objects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def take(name: str, namespace: str, **more: Any) -> Object:
 
 
 def wait_end(threats: ThreatWorld, namespace: str, name: str) -> Object:
-    """Until the first attempt at a Stack ended; its status."""
+    """Wait until the first attempt at a Stack has ended; return its status."""
     status: Object = threats.wait_phase(namespace, name, *ENDS)["status"]
     return status
 
@@ -138,7 +138,7 @@ def test_a_trusted_stack_gets_nothing_of_the_operator(threats: ThreatWorld, reso
 
 
 def assert_nothing_taken(threats: ThreatWorld, resources: Object) -> None:
-    """A Stack of these resources changes nothing in the operator's namespace, and copies nothing out of it."""
+    """Check that a Stack of these resources changes nothing in the operator's namespace, and copies nothing out of it."""
     before = list_operator_objects(threats)
     tenant = threats.tenant()
     tenant.author().create(make_stack(tenant.namespace, "thief", resources))
@@ -151,7 +151,7 @@ def assert_nothing_taken(threats: ThreatWorld, resources: Object) -> None:
 
 
 def list_operator_objects(threats: ThreatWorld) -> list[Object]:
-    """All that the operator's namespace holds of kinds that Stacks may have, and the namespace."""
+    """The operator's namespace, and all its objects of kinds that Stacks may have."""
     kinds = ("Secret", "ConfigMap", "Stack")
     space = threats.api.get("Namespace", "", OPERATOR)
     assert space is not None
@@ -207,5 +207,5 @@ def test_what_stands_when_the_boundary_comes_is_kept(threats: ThreatWorld) -> No
 
 
 def is_changed(threats: ThreatWorld, namespace: str) -> bool:
-    """Whether the near object has its new data."""
+    """Whether the object in the tenant's own namespace has its new data."""
     return ((threats.api.get("ConfigMap", namespace, "near") or {}).get("data") or {}).get("a") == "c"

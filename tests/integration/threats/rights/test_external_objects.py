@@ -1,4 +1,6 @@
-"""What a Stack only reads: nothing beyond its namespace or its account, in the same words whether it exists or not."""
+"""External objects of a Stack: it reads nothing beyond its namespace or account, and messages do not reveal whether an
+object exists.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ def list_all(kind: str, **metadata: Any) -> Object:
 
 
 def test_nothing_of_another_namespace(threats: ThreatWorld) -> None:
-    """Neither an object nor whether there is one, neither a list nor its length."""
+    """A Stack reads neither an object nor its existence, and neither a list nor its length."""
     neighbor, tenant = threats.tenant(), threats.tenant()
     threats.api.create({**SECRET, "metadata": {**SECRET["metadata"], "namespace": neighbor.namespace}})
     resources = {
@@ -104,7 +106,7 @@ def test_nothing_that_the_account_may_not_get(threats: ThreatWorld) -> None:
 
 @pytest.mark.operator_options("--tenancy=trusted")
 def test_nothing_of_the_operator(threats: ThreatWorld) -> None:
-    """Not even where everything else may be read: neither its key nor its namespace, in no list."""
+    """Not even a Stack that may read everything else reads the operator's key or namespace, directly or in a list."""
     tenant = threats.tenant()
     own = "hearth-system"
     resources = {

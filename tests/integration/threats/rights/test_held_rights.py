@@ -1,4 +1,4 @@
-"""What tenants tried beyond their Stacks and did not get: leadership, roles, others' objects, others' attention."""
+"""Attacks beyond a tenant's Stacks: on leadership, roles, others' objects, and the operator's attention for others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NONSENSE: tuple[Object, ...] = (
     {"hearth.dev/revision": "٣", "hearth.dev/hash": ":" * 5000, "hearth.dev/suspended": "null"},
     {"hearth.dev/revision": "1e9", "hearth.dev/inherited-rules": "true", "hearth.dev/post-breakpoint": "/"},
 )
-"""Annotations of objects that were never ours."""
+"""Annotations of objects that Hearth never created."""
 CLUSTER_ROLE: Object = {"manifest": {**ROLE["manifest"], "kind": "ClusterRole", "metadata": {"name": "mallory-all"}}}
 
 
@@ -63,7 +63,7 @@ def test_a_stack_takes_neither_the_lease_nor_rights(threats: ThreatWorld) -> Non
 
 
 def get_holder(threats: ThreatWorld) -> str:
-    """Who leads."""
+    """The holder of the leader Lease."""
     lease = threats.wait_for(lambda: threats.api.get("Lease", "hearth-system", "hearth"))
     return str(lease["spec"]["holderIdentity"])
 
@@ -150,5 +150,5 @@ def test_look_alikes_of_names_are_other_names(threats: ThreatWorld) -> None:
 
 
 def is_refused(status: Object) -> bool:
-    """Whether a Stack says that something of it will not be."""
+    """Whether a Stack reports that a part of it is refused."""
     return status.get("phase") == "CreateFailed" or bool(status.get("problems"))

@@ -1,4 +1,4 @@
-"""Stories in each mode of tenancy, under exactly the rights that its installation grants, with the audit log read."""
+"""Stories in each tenancy mode, with exactly the rights that its installation grants; the audit log is checked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from support.threats.slots import Slots
 from support.threats.world import LABEL
 
 TOGETHER = 12
-"""Stories at once: they mostly wait."""
+"""Concurrent stories: they mostly wait."""
 CLUSTER_WIDE = frozenset({"Latecomer", "Newcomer"})
-"""Kinds of which a story changes what other stories see."""
+"""Kinds whose definitions a story changes for all other stories."""
 OPERATOR_WIDE = frozenset({"P04-suspend-timeout", "health-rules", "health-scripts"})
-"""Stories with health rules, which belong into the operator's namespace: all operators here share one."""
+"""Stories with health rules, which are in the operator's namespace: all operators here share one."""
 MODES = {
     "isolated": Rights(mode=Mode.ISOLATED, variant="install", account=None),
     "isolated-with-accounts": Rights(mode=Mode.ISOLATED, variant="install", account=mode_world.ACCOUNT),
@@ -47,7 +47,7 @@ SET = (
     ),
     *("sensitive", "update"),
 )
-"""One story for each way in which the operator touches a child or a source."""
+"""One story for each kind of request about a child or a source."""
 STORIES = {
     played.slug: played
     for played in story.load_all()
@@ -65,7 +65,10 @@ async def test_stories_need_no_more_than_the_rights_of_their_mode(mode: str, slo
 
 
 CONFINED = frozenset({"isolated", "isolated-later"})
-"""Stories of what only isolated Stacks without an account are refused: the API server decides about the others."""
+"""Stories of refusals that apply only to isolated Stacks without an account.
+
+For other Stacks, the API server decides.
+"""
 
 
 @pytest.mark.soak
@@ -78,7 +81,7 @@ async def test_all_stories_need_no_more_than_the_rights_of_their_mode(mode: str,
 
 
 async def play(stories: list[Story], rights: Rights, slots: Slots, folder: Path) -> None:
-    """Play these stories, some at a time; raises what went wrong in all of them."""
+    """Play these stories, some at a time; raises all their failures together."""
     with slots.take() as kubeconfig:
         api = installation.connect(kubeconfig)
         installation.install(api, rights.variant)
@@ -92,12 +95,13 @@ async def play(stories: list[Story], rights: Rights, slots: Slots, folder: Path)
                 made = api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
                 namespace = str(made["metadata"]["name"])
                 async with mode_world.opened(api, kubeconfig, operator, namespace=namespace, rights=rights) as world:
-                    # Beside so many others, what a story means to meet half-way may have ended when it looks.
+                    # With so many concurrent stories, an intermediate state that a story expects may be over when it is
+                    # checked.
                     await story_runner.Play(played, world, is_strict=False).perform()
 
         found = await asyncio.gather(*(perform(played) for played in stories), return_exceptions=True)
         wrong = [f"{played.slug}: {each}" for played, each in zip(stories, found, strict=True) if each is not None]
         assert wrong == []
         own = mode_world.find_own_requests(log.read())
-        # Without an account the log must show what it must not show with one.
+        # Without an account, the log must show the requests that it must not show with one.
         assert (own == []) if rights.account is not None else ("patch configmaps" in " ".join(own))

@@ -1,4 +1,6 @@
-"""What an account may write and not read: no field of it reaches an expression, an output, a rule or a message."""
+"""Objects that an account may write but not read: none of their fields reaches an expression, an output, a rule or a
+message.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ from support.threats.world import (
 
 CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=("get", "list", "create", "patch", "delete"))
 BLIND = Rule(group="", resources=("secrets",), verbs=("create", "patch", "delete"))
-"""All that it takes to have Secrets, but for `get`."""
+"""All rights that a Stack needs for Secrets, except `get`."""
 TOKEN = "correct-horse-battery"
 FILLED = {"data": {"token": base64.b64encode(TOKEN.encode()).decode()}}
-"""What a controller writes into a Secret that the Stack created."""
+"""Data that a controller writes into a Secret of the Stack."""
 REVEALED = "${string(base64.decode(tok.data.token))}"
 
 
@@ -38,13 +40,13 @@ def make_secret(name: str = "tok") -> Object:
 
 
 def fill(threats: ThreatWorld, tenant: Tenant, name: str = "tok") -> None:
-    """Wait for the Secret, and do as its controller does."""
+    """Wait for the Secret, and fill it as its controller does."""
     threats.wait_for(lambda: threats.api.get("Secret", tenant.namespace, name), what=f"secret/{name}")
     threats.api.patch("Secret", tenant.namespace, name, FILLED).expect()
 
 
 def find_outputs(threats: ThreatWorld, tenant: Tenant, name: str) -> list[str]:
-    """The names of the outputs that a Stack shows; their values are sensitive, as all of a Secret's are."""
+    """The names of the outputs of a Stack. Their values are sensitive, like all values of a Secret."""
     return list(threats.find_status(tenant.namespace, name).get("outputs") or ())
 
 
@@ -165,5 +167,5 @@ def test_one_question_answers_for_a_namespace(threats: ThreatWorld) -> None:
         threats.wait_phase(tenant.namespace, f"s{number}", "CreateComplete")
 
     asked = threats.operator.read_metric("hearth_api_requests_total", kind="SubjectAccessReview.authorization.k8s.io")
-    # The watches of RBAC begin with a list each, and what changed before it is unknown.
+    # Each RBAC watch begins with a list, and earlier changes are unknown.
     assert 1 <= asked <= 6

@@ -1,4 +1,4 @@
-"""The rights of the operator in the installation for `strict`: what it cannot do even if its token is stolen."""
+"""The rights of the operator in the `strict` installation: actions that are impossible even with a stolen token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STRICT = ("--tenancy=strict", "--namespaced-watches=Secret")
 
 
 def may(threats: ThreatWorld, verb: str, resource: str, namespace: str = "", *, group: str = "") -> bool:
-    """Whether the operator's own account may do that."""
+    """Whether the operator's own account has that right."""
     attributes = {"verb": verb, "group": group, "resource": resource, "namespace": namespace}
     groups = ["system:serviceaccounts", "system:serviceaccounts:hearth-system", "system:authenticated"]
     spec = {"user": mode_world.OPERATOR, "groups": groups, "resourceAttributes": attributes}
