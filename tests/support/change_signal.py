@@ -1,4 +1,6 @@
-"""Waiting for a condition without sleeping: anyone who changes something beats, anyone who waits looks again at each beat."""
+"""Waits for a condition without sleeping: each change sends a pulse, and each pulse makes the waiting tasks check
+again.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,13 @@ from collections.abc import Callable
 
 
 class Pulse:
-    """One heart for all that a test watches."""
+    """The signal for everything that a test watches."""
 
     def __init__(self) -> None:
         self._beats: set[asyncio.Future[None]] = set()
 
     def beat(self) -> None:
-        """Something changed, perhaps."""
+        """Report a possible change."""
         for waiting in self._beats:
             if not waiting.done():
                 waiting.set_result(None)

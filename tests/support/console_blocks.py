@@ -97,7 +97,7 @@ def move(command: Command, *, namespace: str) -> Command:
 
 
 def run(command: Command, *, folder: Path, environment: Mapping[str, str]) -> str:
-    """Run a command in a shell. Returns the difference from the page; "" if there is none."""
+    """Run a command in a shell. Returns the difference from the page, or ""."""
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command.text],
         cwd=folder,
@@ -115,7 +115,7 @@ def run(command: Command, *, folder: Path, environment: Mapping[str, str]) -> st
 
 
 def find_missing(lines: tuple[str, ...], output: str) -> str | None:
-    """Return the first line that the output does not have after those before it; of a list of Events, at all."""
+    """Return the first expected line that the output lacks. Lines must be in order, except in a list of Events."""
     found = output.split("\n")
     # kubectl sorts Events by seconds, so Events of the same second have no fixed order.
     is_sorted = not found[0].startswith("LAST SEEN")

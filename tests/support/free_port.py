@@ -1,4 +1,4 @@
-"""A free TCP port. Imports nothing of Hearth, so that the attack tests may use it with an older operator."""
+"""Finds a free TCP port. Imports nothing of Hearth, so that the attack tests can use it with an older operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Locks between the processes of one test run, as files: they vanish with the process that holds them, however it ends."""
+"""File locks between the processes of one test run.
+
+A lock disappears with the process that holds it, however it ends.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ RECORDINGS = "recordings"
 
 @contextlib.contextmanager
 def held(name: str, *, is_shared: bool = False) -> Iterator[None]:
-    """Wait for a lock, and hold it: alone, or together with all others who share it."""
+    """Wait for a lock, and hold it exclusively or shared."""
     with (FOLDER / f"hearth-tests-{name}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX)
         yield

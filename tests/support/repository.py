@@ -1,4 +1,4 @@
-"""Where the parts of the repository are, so that a test that moves still finds them."""
+"""Paths of the repository's parts, so that tests still find them after a move."""
 
 from __future__ import annotations
 

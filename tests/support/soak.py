@@ -42,7 +42,7 @@ class Progress:
         self.done += by
 
     def describe(self) -> str:
-        """Return how far the test is; "" where it counts nothing."""
+        """Return the progress of the test; "" if it counts nothing."""
         if not self.done:
             return ""
         return f": {self.done} of {self.total}" if self.done <= self.total else f": {self.done}"
@@ -108,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 
 def report(item: pytest.Item, ended: threading.Event, *, interval: float = INTERVAL) -> None:
-    """Print how far the test is, until it ends. Standard error, since worker processes have no other way out."""
+    """Print the progress until the test ends. Uses standard error, because worker processes have no other output."""
     capture = item.config.pluginmanager.getplugin("capturemanager")
     started = time.monotonic()
     while not ended.wait(interval):

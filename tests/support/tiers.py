@@ -2,7 +2,7 @@
 
 `make test` has all quick tests: checks, units, each story in one of its settings and disturbed at some writes, and on a
 real server the contract tests and a smoke set. `-m more` has all others, except those that take minutes (`LONG` in
-`tests/conftest.py`). A pytest plugin. Must not know how a test works.
+`tests/conftest.py`). A pytest plugin.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ SETTINGS = (
     "test_story_with_events_out_of_time[early]",
     "test_story_with_events_out_of_time[late]",
 )
-"""The settings in which stories are played in addition to the plain one. They are independent, so each story gets one
-of them."""
+"""Additional settings for playing stories. They are independent, so each story gets one of them."""
 DISTURBED = ("test_story_disturbed_at_some_writes", "test_restart_at_the_end_writes_nothing")
 DISTURBED_FRACTION = 8
 """One story in eight is disturbed and restarted."""
 NOTICING = frozenset({"test_story_with_events_out_of_time[finished-deleted-late]"})
-"""Settings in which a story detects a broken rule that no other test detects; see tests/mutants/rules.yaml."""
+"""Settings that let a story detect a broken rule that no other test detects; see tests/mutants/rules.yaml."""
 SLOW = frozenset(
     {
         "test_every_target_comes_true_in_a_tree", "test_every_target_comes_true_after_an_adversary",

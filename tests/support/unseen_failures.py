@@ -47,7 +47,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def no_unseen_failures(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing fails unseen, whether or not the loop has the operator's own handler."""
+    """Fail the test after unseen failures, whether or not the loop has the operator's own handler."""
     handle = supervision.handle_loop_error
 
     def see(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -1,6 +1,6 @@
 """Time that passes only when nothing is left to do: an event loop whose clock jumps to the next timer.
 
-Knows nothing of clusters. A test of ten minutes takes milliseconds and gives the same result every time.
+A test of ten virtual minutes takes milliseconds and gives the same result every time.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ MAX_ROUNDS = 10_000
 FEW_ROUNDS = 1_000
 """Rounds after which the clock advances a little, as on a real machine."""
 LITTLE = 1e-9
-"""Seconds by which a loop lets its timers fire early. An action that is too early because of rounding waits again."""
+"""Maximum seconds that a timer may fire early. An action that is too early because of rounding waits again."""
 
 
 class NothingLeft(AssertionError):
-    """The test waits for something that no one is going to do."""
+    """The test waits for an event that cannot occur."""
 
 
 class TimeStandsStill(AssertionError):
-    """Something repeats without a pause, so that no timer gets its turn."""
+    """An action repeats without a pause, so that no timer can fire."""
 
 
 class IdleSelector(selectors.SelectSelector):
-    """A selector that never sleeps: where the loop would, it moves the loop's clock."""
+    """A selector that moves the loop's clock instead of sleeping."""
 
     loop: VirtualLoop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Nothing is ever ready but timers and callbacks."""
+        """Return no ready files: only timers and callbacks exist."""
         if timeout is None or timeout > 0:
             self.loop.idle(timeout)
         else:
@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 def make_owned_task(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
 ) -> asyncio.Task[Any]:
-    """A task that its context's owner knows of."""
+    """Create a task that its context's owner can end."""
     task = asyncio.Task(coroutine, loop=loop, **options)
     context = options.get("context")
     owned = OWNER.get() if context is None else context.get(OWNER)
@@ -127,7 +127,7 @@ def run(test: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
 
 
 def in_virtual_time(test: Callable[Arguments, Coroutine[Any, Any, None]]) -> Callable[Arguments, None]:
-    """The test as an ordinary one, run in a virtual loop, with the fixtures and parameters that it names."""
+    """Wrap an async test to run in a virtual loop, with its fixtures and parameters."""
 
     def run_test(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         run(lambda: test(*args, **kwargs))
@@ -149,7 +149,7 @@ def stand_for(
 
 
 def cancel_all(loop: asyncio.AbstractEventLoop) -> None:
-    """End every task that is left."""
+    """Cancel all remaining tasks."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()
@@ -165,7 +165,10 @@ def get_loop() -> VirtualLoop:
 
 
 class VirtualClock:
-    """The port `Clock` on the running virtual loop; one an engine, so that a dead one has no timers left."""
+    """The port `Clock` on the running virtual loop.
+
+    Each engine has its own, so that a dead engine has no timers left.
+    """
 
     def __init__(self) -> None:
         self._loop = get_loop()

@@ -1,6 +1,6 @@
-"""A real browser on the page: the actions and views of a user. Waits for states, never for a fixed time.
+"""Controls a real browser on the page, with the actions and views of a user. Waits for states, never for a fixed time.
 
-Also a page of another origin that tries to read the page of `kubectl stack ui` and to send its forms.
+Also serves a page of another origin that tries to read the page of `kubectl stack ui` and to send its forms.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class PageBrowser:
         self.wait(lambda: text in self.text, f"no {text!r}")
 
     def find(self, selector: str) -> WebElement:
-        """The element, once it is there."""
+        """Wait for the element and return it."""
         found: WebElement = self.wait(
             lambda: next(iter(self.driver.find_elements(By.CSS_SELECTOR, selector)), None), f"no {selector}"
         )
         return found
 
     def count(self, selector: str) -> int:
-        """How many there are now."""
+        """Current number of matching elements."""
         return len(self.driver.find_elements(By.CSS_SELECTOR, selector))
 
     def find_node(self, resource: str) -> WebElement:
@@ -111,7 +111,7 @@ class PageBrowser:
         self.wait(lambda: not self.count("#dialog[open]"), "the dialog stays")
 
     def press(self, *keys: str) -> None:
-        """Press keys, wherever the focus is. The element that has it may be replaced at that moment."""
+        """Press keys on the focused element, which may be replaced at that moment."""
         webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
     def tab_to(self, selector: str, *, key: str = Keys.TAB) -> None:
@@ -146,7 +146,7 @@ class PageBrowser:
         return [f"{each['id']}: {[node['html'][:200] for node in each['nodes']]}" for each in found]
 
     def read_console(self) -> list[str]:
-        """The browser's complaints since the last call, except those about responses other than 2xx."""
+        """The browser's console messages since the last call, except messages about responses other than 2xx."""
         entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # has no types
         return [each["message"] for each in entries if "Failed to load resource" not in each["message"]]
 

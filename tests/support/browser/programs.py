@@ -2,7 +2,7 @@
 parts.
 
 The browser comes from Debian's packages, axe-core from the npm registry, pinned by the hash of its package. If
-installing is impossible, the message says what to do: tests without a browser must not look like passed tests.
+installation is impossible, the message has the next step: tests without a browser must not look like passed tests.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def install(packages: list[str]) -> None:
 
 
 def axe_file() -> Path:
-    """Where the rules are, or will be."""
+    """The path of the rules file."""
     return places.cache() / "axe-core" / AXE_VERSION / "axe.min.js"
 
 

@@ -1,4 +1,4 @@
-"""Stacks for the page, with the status that a test wants: no operator serves their namespace."""
+"""Creates Stacks for the page with any status. No operator serves their namespace."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class ShownStacks:
     namespace: str
 
     def create_shop(self, prefix: str = "") -> str:
-        """The name of a Stack in the middle of an update: ready, failed, stopped, waiting and replaced resources."""
+        """Create a Stack during an update, with ready, failed, stopped, waiting and replaced resources; return its
+        name.
+        """
         parameters = {"password": {"type": "string", "sensitive": True}}
         environment = {"breakpoints": [{"resource": "web", "at": ["PreUpdate"]}]}
         spec = {
@@ -93,7 +95,7 @@ class ShownStacks:
         return name
 
     def create_large(self, count: int) -> str:
-        """The name of a Stack of many resources in some layers."""
+        """Create a Stack of many resources in several layers; return its name."""
         resources = {
             f"r{n}": {"manifest": CONFIG} | ({"dependsOn": [f"r{n // 20}"]} if n > 20 else {}) for n in range(count)
         }
@@ -167,7 +169,7 @@ class ShownStacks:
         return f"/apis/{names.GROUP}/{names.VERSION}/namespaces/{self.namespace}/{plural}"
 
     def send(self, method: str, path: str, body: Any = None, **options: Any) -> dict[str, Any]:
-        """Send a request that must be accepted; later if the server asks for it, as for a kind that is new."""
+        """Send a request that must be accepted. Retries if the server asks for it, for example for a new kind."""
         answer = self.api.send(method, path, body=body, **options)
         while answer.code == TOO_EARLY:
             time.sleep(answer.body["details"]["retryAfterSeconds"])

@@ -24,7 +24,7 @@ def make_text() -> str:
 
 
 def make_outline(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition without all that the comparison does not read."""
+    """Return only the parts of a definition that the comparison reads."""
     version = definition["spec"]["versions"][0]
     schema = {"openAPIV3Schema": strip(version["schema"]["openAPIV3Schema"])}
     outline = {"subresources": {key: {} for key in version.get("subresources", ())}, "schema": schema}

@@ -1,6 +1,6 @@
-"""Sees every change of a fake cluster, and notes deletions that no Stack's user asked for, or that come too early.
+"""Watches every change of a fake cluster, and records deletions that no user requested or that come too early.
 
-Judges by the objects, the specs, the statuses and the revisions that are stored. Must not know of the operator.
+Uses only stored objects, specs, statuses and revisions, never the state of the operator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOTHING: Object = {"resources": {}}
 
 @dataclass(slots=True)
 class StackSeen:
-    """The knowledge about one Stack."""
+    """The recorded facts about one Stack."""
 
     raw: Object
     specs: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=32))
@@ -68,9 +68,9 @@ class Oversight:
         self._proven: set[str] = set()
         """The children that were ready at some point."""
         self._unanswered: set[str] = set()
-        """The children whose creation got no response, so that only an event shows them."""
+        """The children whose creation got no response, so that the operator only learns of them from an event."""
         self._touched: dict[tuple[str, str], float] = {}
-        """When another client last changed or deleted an object, by Stack and resource."""
+        """Time when another client last changed or deleted an object, by Stack and resource."""
 
     def events_take(self, delay: float) -> None:
         """Seconds that events travel from now on."""
@@ -79,7 +79,9 @@ class Oversight:
     # ------------------------------------------------------------ reports
 
     def on_request(self, request: Request) -> None:
-        """The operator sends a request: while a Stack is paused, none that writes a child; suspended, none that deletes one."""
+        """Check a request of the operator: it must not write a child of a paused Stack, or delete a child of a
+        suspended one.
+        """
         if request.verb not in {"apply", "delete"}:
             return
         for uid, seen in self._stacks.items():
@@ -225,7 +227,7 @@ class Oversight:
         self._watches_service = False
 
     def _look_at_service(self, uid: str) -> None:
-        """Enough members of a group are ready, at every moment after it was complete first."""
+        """Check that enough members of a group are ready, at any time after it was first complete."""
         seen = self._stacks.get(uid)
         if not self._watches_service:
             return
@@ -280,7 +282,7 @@ class Oversight:
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
 
     def _find_names(self, raw: Object, resource: str, uid: str, seen: StackSeen, *, what: str) -> Iterator[str]:
-        """A resource that names an object in deletion; its own resource may replace it."""
+        """Find a resource that names an object in deletion, other than one that may replace the object."""
         for other in self._find_relatives(uid):
             found = [list(find_namers(raw, each)) for each in self._find_followed(other, self._stacks[other])]
             if found and all(found):
@@ -294,7 +296,7 @@ class Oversight:
             yield f"{raw['kind']} {raw['metadata']['name']} was {what} although {found[0][0]} names it"
 
     def _may_replace(self, raw: Object, resource: str, followed: list[Object], found: list[list[str]]) -> bool:
-        """Whether its own resource names it, now or where an earlier definition lets it be replaced."""
+        """Whether its own resource names it now, or an earlier definition allows its replacement."""
         if resource in found[0]:
             return True
         earlier = [each for each, namers in zip(followed, found, strict=True) if resource in namers]
@@ -320,19 +322,21 @@ class Oversight:
         return uid
 
     def _is_disposable(self, raw: Object, seen: StackSeen) -> bool:
-        """Whether an object is replaced that never was ready, so that no object was made from it."""
+        """Whether a replaced object was never ready, so that no other object was created from it."""
         if raw["metadata"]["uid"] in self._proven or "deletionTimestamp" in seen.raw["metadata"]:
             return False
         uid, resource = invariants.whose(raw)
         return all(resource in (each.get("resources") or {}) for each in self._find_followed(uid, seen))
 
     def _is_of_restore(self, raw: Object, seen: StackSeen) -> bool:
-        """Whether a restore replaces a claim, or made it and was taken back."""
+        """Whether a restore replaces a claim, or created the claim and was then cancelled."""
         is_made = names.ANNOTATION_RESTORED in invariants.annotations_of(raw)
         return is_made or any((spec.get("rollback") or {}).get("toSnapshot") for spec in self._find_specs(seen))
 
     def _is_known(self, raw: Object) -> bool:
-        """Whether the operator can know of an object: late events and a lost answer to its creation hide it for a while."""
+        """Whether the operator can know of an object: late events or a lost response to its creation hide it for a
+        while.
+        """
         uid = raw["metadata"]["uid"]
         is_known = self.slack == TRIP and uid not in self._unanswered
         return is_known or self._now() > self._born[uid] + self.slack
@@ -341,8 +345,8 @@ class Oversight:
         """Objects of the same Stack that name the one that is being deleted."""
         name, resource = raw["metadata"]["name"], invariants.whose(raw)[1]
         for each in live:
-            # Ignore an object that is made from another one: it may have the name from a value of a different object,
-            # and will get a different name.
+            # Ignore an object that is evaluated from another one: it may get the name from a value of a different
+            # object, and will be renamed.
             made_of = {place.partition("/")[0] for place in find_required(each)}
             is_made_of_it = bool({resource, members.all_of(resource)} & made_of)
             is_user = invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each)
@@ -373,7 +377,7 @@ class Oversight:
                 yield f"{resource} was deleted before {name}, which requires it"
 
     def _is_in_circle(self, raw: Object, dependent: Object, live: list[Object]) -> bool:
-        """Whether an object requires, itself or by others, the one that requires it."""
+        """Whether an object directly or indirectly requires an object that requires it."""
         places = {"/".join(invariants.which(each)[1:3]): each for each in live}
         reached: set[str] = set()
         queue = [raw]
@@ -389,7 +393,7 @@ class Oversight:
         return "/".join(invariants.which(dependent)[1:3]) in reached
 
     def _is_asked(self, raw: Object, seen: StackSeen, policies: set[str]) -> bool:
-        """Whether the user wants a claim to be deleted: by a definition without it, or a policy that replaces it."""
+        """Whether the user requested the deletion of a claim, by a definition without it or a policy that replaces it."""
         if policies & {"CreateFirst", "DeleteFirst"}:
             return True
         status = expectations.status_of(seen.raw)
@@ -411,7 +415,7 @@ class Oversight:
         return found
 
     def _is_followed(self, seen: StackSeen) -> bool:
-        """Whether the status describes the current spec, and has for a moment."""
+        """Whether the status describes the current spec, and has done so for a moment."""
         return bool(expectations.status_of(seen.raw).get("observedGeneration") == seen.raw["metadata"]["generation"])
 
     def _find_followed(self, uid: str, seen: StackSeen) -> list[Object]:
@@ -441,7 +445,7 @@ class Oversight:
 
 
 def is_accepted(spec: Object) -> bool:
-    """Whether the definition is one that can be accepted, so that it begins another target."""
+    """Whether the definition can be accepted and becomes a new target."""
     return "template" in spec and members.MISTAKEN not in (spec["template"].get("resources") or {})
 
 
@@ -451,7 +455,7 @@ def find_wrong(stated: Any, resource: Mapping[str, Any], raw: Object) -> list[st
 
 
 def find_restore_policy(template: Object, resource: str) -> str:
-    """How a restore replaces a claim: one with a name of its own must be deleted first."""
+    """The replacement policy of a restored claim: a claim with an explicit name must be deleted first."""
     manifest = (template["resources"].get(resource) or {}).get("manifest") or {}
     return "DeleteFirst" if "name" in (manifest.get("metadata") or {}) else "CreateFirst"
 

@@ -1,6 +1,6 @@
-"""Compares the observed state with the expectations of a story: pure, with messages that report the actual value.
+"""Compares the observed state with the expectations of a story. Pure; messages contain the actual value.
 
-Must not know where the objects come from.
+The objects come from `story_runner`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Judge: TypeAlias = Callable[[Any, Seen], Iterator[str]]
 
 
 def find_wrong(expected: Mapping[str, Any], seen: Seen) -> list[str]:
-    """Every expectation that does not hold, in a sentence; nothing where all do."""
+    """One sentence for each unmet expectation."""
     return [f"{word}: {text}" for word, wanted in expected.items() for text in JUDGES[word](wanted, seen)]
 
 
@@ -47,19 +47,19 @@ def find_condition(stack: Object | None, name: str) -> Mapping[str, Any]:
 
 
 def is_left_drifted(seen: Seen) -> bool:
-    """Whether the Stack says that it is paused, and that its objects are not as its template states."""
+    """Whether the Stack reports that it is paused and that its objects differ from the template."""
     return seen.stack is not None and all(
         find_condition(seen.stack, name).get("status") == "True" for name in ("Paused", "Drifted")
     )
 
 
 def status_of(stack: Object | None) -> Mapping[str, Any]:
-    """The Stack's status; empty where there is no Stack or none was written."""
+    """The Stack's status; empty if it does not exist or has no status."""
     return (stack or {}).get("status") or {}
 
 
 def equals(found: Any, wanted: Any) -> Iterator[str]:
-    """Nothing where they are equal."""
+    """Return a difference; empty if they are equal."""
     if found != wanted:
         yield f"expected {show(wanted)}, found {show(found)}"
 
@@ -143,14 +143,14 @@ def judge_exist(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
 
 
 def judge_counts(wanted: Mapping[str, int], seen: Seen) -> Iterator[str]:
-    """By resource how many objects it has, those on their way out included."""
+    """Compare the number of objects by resource, including objects in deletion."""
     for resource, count in wanted.items():
         for text in equals(len(seen.children.get(resource, ())), count):
             yield f"{resource}: {text}"
 
 
 def judge_objects(wanted: Mapping[str, Mapping[str, Any]], seen: Seen) -> Iterator[str]:
-    """By resource fields of its one child, each by its path."""
+    """Compare fields of the only child by resource, each by its path."""
     for resource, fields in wanted.items():
         found = seen.children.get(resource, ())
         if len(found) != 1:
@@ -185,7 +185,7 @@ def uid_of(resource: str, seen: Seen) -> str | None:
 
 
 def judge_same(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
-    """Resources whose child is the object that it was."""
+    """Resources whose child is the same object as before."""
     for resource in wanted:
         if uid_of(resource, seen) is None or uid_of(resource, seen) != seen.before.get(resource):
             yield f"{resource}: expected the same object as before, found another or none"
@@ -207,7 +207,7 @@ def judge_gone(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
 
 
 def judge_others(wanted: Mapping[str, Mapping[str, Any] | None], seen: Seen) -> Iterator[str]:
-    """By `kind/name` fields of an object that is no Stack's child, or null where there must be none."""
+    """Compare fields of objects outside of Stacks, by `kind/name`; null: the object must not exist."""
     for address, fields in wanted.items():
         found = seen.others.get(address)
         if fields is None or found is None:
@@ -219,7 +219,7 @@ def judge_others(wanted: Mapping[str, Mapping[str, Any] | None], seen: Seen) -> 
 
 
 def judge_requests(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
-    """By verb how many requests the operator sent: a number, or an upper limit as in `<=3`."""
+    """Compare the number of the operator's requests by verb: a number, or an upper limit as in `<=3`."""
     for verb, count in wanted.items():
         found = seen.requests[verb]
         limit = int(str(count).removeprefix("<="))

@@ -15,7 +15,7 @@ GROUP = "ResourceGroup"
 
 
 def find_listed(spec: Mapping[str, Any]) -> set[int]:
-    """The indices that the removal policies of a spec name."""
+    """The indices in the removal policies of a spec."""
     return {int(name) for policy in spec.get("removalPolicies") or () for name in policy["resources"]}
 
 

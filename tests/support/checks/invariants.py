@@ -1,6 +1,6 @@
-"""Watches every change of a fake cluster and records violations of invariants that always hold.
+"""Watches every change of a fake cluster and records violations of invariants that must always hold.
 
-Must not know of steps or stories.
+Invariants of single steps are in `expectations`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Witness:
             self._look_at_child(before, after)
 
     def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
-        """Every phase may follow the one before."""
+        """Check that the phase may follow the previous one."""
         old, new = (phases_page.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
         if new is not None and not phases_page.is_legal(old, new):
             self.wrong.append(f"{new} was written after {old}")
 
     def _look_at_child(self, before: Object | None, after: Object | None) -> None:
-        """No incarnation has two objects."""
+        """Check that no incarnation has two objects."""
         raw = after if after is not None else before
         if raw is None or names.LABEL_RESOURCE not in labels_of(raw):
             return

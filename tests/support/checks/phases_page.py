@@ -1,4 +1,4 @@
-"""Reads the table of phases: which may follow which, and the page `docs/phases.md`, which it generates.
+"""Checks transitions against the table of phases, and generates the page `docs/phases.md` from it.
 
 Run: PYTHONPATH=operator:tests python -m support.checks.phases_page > docs/phases.md
 """

@@ -18,7 +18,7 @@ def encode() -> Iterator[str]:
     """The middle of the word in base64, at each of its three possible offsets in a group of bytes."""
     for shift in range(3):
         whole = base64.b64encode(b"x" * shift + WORD.encode()).decode()
-        # The groups at both ends mix with the text next to the word.
+        # The groups at both ends depend on the adjacent text.
         yield whole[4 if shift else 0 : -4]
 
 
@@ -26,7 +26,7 @@ FORMS = (WORD, *encode())
 
 
 def has_leak(reported: Any) -> bool:
-    """Whether a text, or anything that JSON can write or Python can show, contains it."""
+    """Whether a text, or the JSON or `repr` of another value, contains the word."""
     text = reported if isinstance(reported, str) else orjson.dumps(reported, default=repr).decode()
     return any(form in text or form in text.lower() for form in FORMS)
 

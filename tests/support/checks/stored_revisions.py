@@ -1,4 +1,6 @@
-"""The definitions in ControllerRevisions, also of those in several objects, read without the operator's own code."""
+"""Reads the definitions in ControllerRevisions, including large ones in several objects, without the operator's own
+code.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def read_definition(raw: Object, others: Mapping[str, Object]) -> Object:
 
 
 def read_all(revisions: Iterable[Object]) -> list[Object]:
-    """The definitions of these revisions, among them their further objects."""
+    """The definitions of these revisions; the list includes their further objects."""
     whole = list(revisions)
     others = {raw["metadata"]["name"]: raw["data"] for raw in whole if is_part(raw)}
     return [read_definition(raw, others) for raw in whole if not is_part(raw)]

@@ -1,4 +1,4 @@
-"""V(T): whether the children match a template exactly: one complete child per resource, equal to it, and no others.
+"""Verifies that the children match a template exactly: one complete, equal child per resource, and no others.
 
 Evaluates plain paths (`${a.status.value}`, `${params.size}`) on its own, so it does not repeat mistakes of the template
 engine. Pure; must not know of worlds.
@@ -34,7 +34,7 @@ class Scope:
     values: Mapping[str, Any]
 
     def read(self, path: str) -> Any:
-        """The value at a path, or UNKNOWN where it leads nowhere."""
+        """The value at a path, or UNKNOWN if it does not exist."""
         found: Any = self.values
         for key in path.split("."):
             if not isinstance(found, dict) or key not in found:
@@ -124,14 +124,14 @@ def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Ob
 def less_spared(
     children: Mapping[str, Sequence[Object]], stack: Object, wanted: Mapping[str, Any]
 ) -> Mapping[str, Sequence[Object]]:
-    """The children less those that an automatic rollback leaves standing, as they hold data or are retained."""
+    """The children except those that an automatic rollback keeps because they hold data or are retained."""
     if (expectations.status_of(stack).get("target") or {}).get("cause") != "AutomaticRollback":
         return children
     return {name: found for name, found in children.items() if name in wanted or not all(map(is_spared, found))}
 
 
 def is_spared(raw: Object) -> bool:
-    """Whether an automatic rollback leaves the object standing."""
+    """Whether an automatic rollback keeps the object."""
     policy = (raw["metadata"].get("annotations") or {}).get(names.ANNOTATION_DELETION_POLICY)
     return raw["kind"] == "PersistentVolumeClaim" or policy == names.RETAIN
 
@@ -191,7 +191,7 @@ def find_incomplete(found: Object, stack: Object) -> Iterator[str]:
 
 
 def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
-    """Leftover fields of an object: no longer in its manifest, owned by no one else, and not reported in the status."""
+    """Leftover fields of an object: no longer in its manifest, without another owner, and not reported in the status."""
     at = CONTENTS.get(found["kind"], "")
     stated, said = manifest.get(at), found.get(at)
     if not at or not isinstance(said, dict) or isinstance(stated, str):

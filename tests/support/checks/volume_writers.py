@@ -1,7 +1,7 @@
 """Watches every change of a fake cluster and records Pods that must not run: two of a resource on one volume, or one
 whose dependency was deleted.
 
-A Pod runs until its kubelet has ended it. Judges only stored objects; must not know of the operator.
+A Pod runs until its kubelet has ended it. Uses only stored objects, never the state of the operator.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class VolumeWriters:
                 self._running[uid] = after
 
     def _find_owner(self, pod: Object) -> Object | None:
-        """The child that a Pod is of: itself, or its owner."""
+        """The child that a Pod belongs to: the Pod itself, or its owner."""
         owners = [each["uid"] for each in pod["metadata"].get("ownerReferences") or ()]
         found = (self._children.get(uid) for uid in [pod["metadata"]["uid"], *owners])
         return next((each for each in found if each is not None), None)
 
     def _find_other_writers(self, pod: Object) -> Iterator[str]:
-        """Pods of the same resource that mount a claim of a new one, unless the user chose CreateFirst."""
+        """Pods of the same resource that mount a claim of a new Pod, unless the user chose CreateFirst."""
         owner = self._find_owner(pod)
         if owner is None:
             return
@@ -95,6 +95,6 @@ def find_claims(pod: Mapping[str, Any]) -> set[str]:
 
 
 def stops_first(manifest: Mapping[str, Any]) -> bool:
-    """Whether the Pods of a manifest must not run next to Pods of an earlier object."""
+    """Whether the Pods of a manifest must not run at the same time as Pods of an earlier object."""
     text = json.dumps(manifest)
     return '"claimName"' in text or '"Recreate"' in text

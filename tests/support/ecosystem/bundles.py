@@ -1,7 +1,7 @@
-"""A bundle of manifests, imported and run as a Stack, with simulations of everything that a bare control plane lacks.
+"""Imports a bundle of manifests and runs it as a Stack, simulating the components that a bare control plane lacks.
 
-Operators report on their custom resources and hold them by finalizers, injectors fill in certificates, clouds provide
-volumes and addresses. Must not know what a test expects.
+Simulated operators report on their custom resources and hold them with finalizers, injectors fill in certificates, and
+clouds provide volumes and addresses.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def find_finalizers(bundle: Bundle) -> Iterator[Finalizer]:
 
 
 def find_required(bundle: Bundle, resource: Any) -> list[str]:
-    """Return the names of all resources that one waits for, directly or not."""
+    """Return the names of all resources that a resource waits for, directly or indirectly."""
     found: dict[str, None] = {}
     pending = list(resource.get("dependsOn", ()))
     while pending:
@@ -109,7 +109,7 @@ def find_required(bundle: Bundle, resource: Any) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def played(connection: Connection, bundle: Bundle) -> AsyncIterator[None]:
-    """Play all that is needed until the end of the block."""
+    """Simulate all required components within the block."""
     world = World(connection)
     finalizers = list(find_finalizers(bundle))
 

@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def make_all() -> Mapping[Path, str]:
-    """By path the content of each file that is written."""
+    """The content of each generated file, by path."""
     schema = make_schema()
     table = "\n".join(["| value | default | |", "|---|---|---|", *make_rows(schema, read_values())])
     before, _, rest = DOCUMENT.read_text().partition(START)
@@ -90,7 +90,7 @@ def find_flags() -> list[click.Option]:
 
 
 def find_key(flag: click.Option) -> str:
-    """The value that sets it: `--max-backoff` is `maxBackoff`."""
+    """The chart value that sets a flag: `--max-backoff` is `maxBackoff`."""
     first, *rest = flag.opts[0].removeprefix("--").split("-")
     return first + "".join(word.capitalize() for word in rest)
 
@@ -116,7 +116,7 @@ def make_flag(flag: click.Option) -> dict[str, Any]:
 
 
 def make_rows(schema: Mapping[str, Any], values: Any, path: str = "") -> list[str]:
-    """A row of the table for each value that has no parts of its own."""
+    """A row of the table for each value without nested values."""
     if "properties" not in schema:
         text = json.dumps(values, separators=(", ", ": "))
         return [f"| `{path}` | `{text}` | {schema['description'].replace('|', chr(92) + '|')} |"]

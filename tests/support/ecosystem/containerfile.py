@@ -14,7 +14,7 @@ NAMES = {"USER": "User", "WORKDIR": "WorkingDir", "ENTRYPOINT": "Entrypoint", "C
 
 
 def read_stages(file: Path) -> list[list[tuple[str, str]]]:
-    """By stage its instructions, each with its arguments."""
+    """The instructions of each stage, with their arguments."""
     text = re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     instructions = [tuple(line.split(maxsplit=1)) for line in text.splitlines() if line.strip()]
     stages: list[list[tuple[str, str]]] = []
@@ -26,7 +26,7 @@ def read_stages(file: Path) -> list[list[tuple[str, str]]]:
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """`config` of the image that the last stage makes."""
+    """The `config` of the image that the last stage creates."""
     found: dict[str, Any] = {"Env": [], "ExposedPorts": {}, "Labels": {}}
     for word, arguments in read_stages(file)[-1]:
         if word == "ENV":

@@ -1,6 +1,6 @@
 """Flux's kustomize-controller on a real API server, without its source-controller: artifacts come from this process.
 
-Knows Flux; must not know the applied objects.
+The applied objects come from the tests.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
     """Serves files and logs nothing."""
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 -- the name of the base class
-        """Nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ async def run_controller(kubeconfig: Path, folder: Path) -> AsyncIterator[None]:
 
 
 def is_ready(port: int) -> bool:
-    """Return whether the controller calls itself ready."""
+    """Return whether the controller reports that it is ready."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
             return bool(answer.status == 200)
@@ -191,7 +191,7 @@ class Pipeline:
         return revision
 
     async def wait_ready(self, revision: str, *, status: str) -> str:
-        """Wait until the Kustomization has tried that revision and is ready, or not; return reason and message."""
+        """Wait until the Kustomization has tried that revision; return reason and message of its Ready condition."""
         found: Object = {}
         try:
             async with asyncio.timeout(PATIENCE):

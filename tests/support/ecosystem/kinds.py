@@ -52,7 +52,7 @@ def make_stack(name: str, resources: Object, **spec: Any) -> Object:
 
 
 def make_of_every_kind() -> Object:
-    """Ready as soon as all of them are applied, since nothing plays some of their controllers."""
+    """The Stack is ready as soon as all objects are applied, because some of their controllers are not simulated."""
     return make_stack(
         "kinds",
         {

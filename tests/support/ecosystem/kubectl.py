@@ -1,4 +1,4 @@
-"""kubectl on one cluster, as a user types it."""
+"""Runs kubectl on one cluster, as a user does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = "120s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kubectl:
-    """All commands are for one namespace unless they say otherwise."""
+    """All commands use one namespace unless they specify another."""
 
     kubeconfig: Path
     namespace: str = "default"
@@ -46,6 +46,6 @@ class Kubectl:
         return list(found["items"]) if "items" in found else [found]
 
     def wait(self, what: str, condition: str, patience: str = PATIENCE) -> None:
-        """Until the condition holds, e.g. `jsonpath={.status.phase}=UpdateComplete`, `delete`."""
+        """Wait until the condition holds, e.g. `jsonpath={.status.phase}=UpdateComplete`, `delete`."""
         done = self.run("wait", what, f"--for={condition}", f"--timeout={patience}")
         assert done.returncode == 0, f"{done.stderr}\n{self.run('get', what, '-o', 'yaml').stdout[-4000:]}"

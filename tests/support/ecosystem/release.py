@@ -1,4 +1,4 @@
-"""A release of the chart on one cluster, and its operator as a process: no kubelet runs its pods.
+"""A release of the chart on one cluster. Its operator runs as a process, because no kubelet runs its pods.
 
 The process has the arguments of the container and a token of the ServiceAccount of the release, and nothing else.
 """
@@ -37,7 +37,7 @@ class Release:
 
     @property
     def kubectl(self) -> Kubectl:
-        """The administrator's, in the namespace of the release."""
+        """The administrator's kubectl, in the namespace of the release."""
         return Kubectl(kubeconfig=self.kubeconfig, namespace=NAMESPACE)
 
     def install(self, *arguments: str) -> str:
@@ -53,13 +53,13 @@ class Release:
         return self.helm.call("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=2m")
 
     def start(self, *flags: str) -> Operator:
-        """Start its operator and wait until it is ready. flags: values that its Pod would take from its name."""
+        """Start its operator and wait until it is ready. flags: values that a Pod would derive from its name."""
         self.stop()
         self.operator = self.start_beside(*flags)
         return self.operator
 
     def start_beside(self, *flags: str) -> Operator:
-        """Run another one; the caller stops it."""
+        """Start another operator; the caller stops it."""
         path = self._write_kubeconfig()
         made = Operator(
             checkout=repository.ROOT,
@@ -72,13 +72,13 @@ class Release:
         return made
 
     def stop(self) -> None:
-        """End the process in order."""
+        """Stop the process gracefully."""
         if self.operator is not None and self.operator.is_alive:
             assert self.operator.stop() == 0, self.operator.read_log()[-3000:]
         self.operator = None
 
     def let_webhook_be_called(self) -> None:
-        """Name where this machine serves the webhook, as the documentation says for an operator outside of the cluster.
+        """Set the URL of the webhook on this machine, as documented for an operator outside of the cluster.
 
         An upgrade of the release would then be refused, since the operator owns the URL.
         """
@@ -94,7 +94,7 @@ class Release:
         self.start()
 
     def find_arguments(self) -> list[str]:
-        """The flags of the container, but that the webhook is served where this machine reaches it."""
+        """The flags of the container, except that the webhook listens on an address of this machine."""
         (workload,) = self.kubectl.get("deployment,statefulset", "-l=app.kubernetes.io/instance=hearth")
         (container,) = workload["spec"]["template"]["spec"]["containers"]
         command, *flags = container["args"]
@@ -102,7 +102,7 @@ class Release:
         return [*flags, f"--webhook-address=127.0.0.1:{self.webhook_port}"]
 
     def _write_kubeconfig(self) -> Path:
-        """With a token of the ServiceAccount, where the operator sees it, and without names of other files."""
+        """Write a kubeconfig with a token of the ServiceAccount that refers to no other files."""
         folder = self.folder if self.root == Path("/") else self.root / "tmp"
         api = installation.connect(self.kubeconfig)
         path = installation.write_operator_kubeconfig(api, self.kubeconfig, folder / "kubeconfig")
@@ -121,7 +121,7 @@ class Release:
         return self.helm.call(*given, *arguments)
 
     def clear(self) -> None:
-        """Remove all that a test may have left, whether or not it succeeded."""
+        """Remove all leftovers of a test, whether or not it succeeded."""
         if self.operator is not None:
             self.operator.kill()
         self.helm.run("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=1m")

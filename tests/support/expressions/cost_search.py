@@ -1,6 +1,6 @@
-"""A search for expressions and inputs that take more than their bound says: random ones, and a climb from the worst.
+"""Searches for expressions and inputs that exceed their cost bound: random ones, then a climb from the worst.
 
-Every function that an expression can call has a form here. Must not know where an expression is evaluated.
+Every function that an expression can call has a form here.
 """
 
 from __future__ import annotations
@@ -161,12 +161,12 @@ class Finding:
 
     trial: Trial
     time: float
-    """Minimum of several runs, in microseconds of CPU on an idle machine."""
+    """Minimum of several runs, in CPU microseconds on an idle machine."""
     bound: float
 
     @property
     def ratio(self) -> float:
-        """How many times its bound it took."""
+        """The cost relative to the bound."""
         return self.time / self.bound if self.time >= SHORTEST else 0.0
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ class Finding:
 
 
 def make_text(shape: Shape) -> str:
-    """A text that repeats itself, but for one place."""
+    """A text that repeats itself, except at one position."""
     made = (shape.start + shape.unit * (shape.length // len(shape.unit) + 1))[: shape.length]
     place = int(shape.odd * len(made))
     return made if shape.odd > 1 else f"{made[:place]}b{made[place + 1 :]}"
@@ -202,7 +202,7 @@ def make_value(kind: str, shape: Shape) -> Any:
 
 
 def measure_slowness() -> float:
-    """How many times as long as on an idle machine this one takes now."""
+    """The current slowdown of this machine compared with an idle one."""
 
     def loop() -> float:
         began, total = time.thread_time(), 0
@@ -214,12 +214,12 @@ def measure_slowness() -> float:
 
 
 def find_estimator(text: str) -> Estimator:
-    """That of any expression, also of one that ordinarily needs none."""
+    """The cost estimator of any expression, including those that normally need none."""
     return expressions.parse(text).estimator or expressions.find_estimator(text)
 
 
 def examine(trial: Trial, *, slowness: float, repeats: int = 3) -> Finding | None:
-    """Run it; None where it is no expression, or its bound is more than the operator evaluates itself."""
+    """Run a trial; None if it is not an expression, or its bound exceeds what the operator evaluates itself."""
     try:
         parsed = expressions.parse(trial.text)
     except cel_environment.CelCompileError:
@@ -265,7 +265,7 @@ class Search:
     """Searches for the worst trials, by chance and by small changes of bad ones."""
 
     def __init__(self, seed: int) -> None:
-        """Start with nothing. seed: of all that is random."""
+        """Start an empty search. seed: of all random choices."""
         self.random = random.Random(seed)
         self.slowness = measure_slowness()
 
@@ -331,7 +331,7 @@ class Search:
         return Trial(trial.text, {**trial.shapes, name: new})
 
     def climb(self, form: str, *, depth: int, starts: int, steps: int) -> Finding | None:
-        """The worst of a form: from the worst start, each step that is worse."""
+        """The worst trial of a form: start from the worst, and take each step that is worse."""
         found = [self.examine(self.make_trial(form, depth)) for _ in range(starts)]
         worst = max((each for each in found if each is not None), key=lambda each: each.ratio, default=None)
         if worst is None:

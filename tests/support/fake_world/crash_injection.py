@@ -1,6 +1,7 @@
-"""Every story, disturbed at one write: the operator killed before or after it, its answer lost, or refused.
+"""Plays every story with a disturbance at one write: the operator is killed before or after it, or the write is lost or
+refused.
 
-The end must be the same as without, and nothing may be made twice. Must not know of any single story.
+The result must be the same as without a disturbance, and nothing may be created twice.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Performance:
     made: Counter[tuple[str, ...]]
     """Number of creations of each object."""
     wrong: str = ""
-    """How it differs from the story; "" if it does not."""
+    """The difference from the story, or ""."""
 
 
 def perform(
@@ -113,7 +114,7 @@ class Log:
         world.traffic.listeners.append(note)
 
     def has_other(self, write: int, how: str) -> bool:
-        """Whether some other disturbance is the same as this one of that write."""
+        """Whether another disturbance is equivalent to this one at that write."""
         if write in self.refused and how != "kill-before":
             return True
         return write in self.following and how == "kill-before"

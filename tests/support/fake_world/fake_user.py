@@ -27,7 +27,7 @@ class FakeUser:
     """The other clusters, which are searched for objects that are not in the first cluster."""
 
     def kind_of(self, address: Address) -> Kind:
-        """The kind that an address names; refused as unknown where it is not served."""
+        """The kind of an address; raises an error if it is not served."""
         return self.server.find_kind({"apiVersion": address.api_version, "kind": address.kind})
 
     def server_of(self, address: Address) -> FakeServer:
@@ -96,13 +96,13 @@ class FakeUser:
     # ------------------------------------------------------------ where probes are played
 
     async def write_probe_status(self, probe: Object, status: Object) -> None:
-        """As the player's stage says."""
+        """See the player's `Stage`."""
         address = Address.of(probe)
         if await self._is_there(probe):
             await self.patch_status(address, status)
 
     async def release_probe(self, probe: Object) -> None:
-        """As the player's stage says."""
+        """See the player's `Stage`."""
         address = Address.of(probe)
         if await self._is_there(probe):
             live = await self.find(address) or {}
@@ -110,7 +110,7 @@ class FakeUser:
             await self.patch(address, {"metadata": {"finalizers": kept or None}})
 
     async def expire_probe(self, probe: Object) -> None:
-        """As the player's stage says."""
+        """See the player's `Stage`."""
         if await self._is_there(probe):
             await self.delete(Address.of(probe))
 

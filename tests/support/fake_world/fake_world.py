@@ -1,4 +1,4 @@
-"""A story's world in memory and in virtual time: the fake server, the engine on it, and the player of probes."""
+"""A story's world in memory and in virtual time: the fake server, the engine on it, and simulated probes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int =
 def in_world(
     test: Callable[Concatenate[FakeWorld, Parameters], Coroutine[Any, Any, None]],
 ) -> Callable[Parameters, None]:
-    """The test that runs this one in a fake world of its own, in virtual time; see `run`."""
+    """Wrap a test so that it runs in its own fake world in virtual time; see `run`."""
 
     def run_test(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         run(lambda world: test(world, *args, **kwargs))
@@ -133,9 +133,9 @@ def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, sha
 
 
 def run_shared(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
-    """Run a test in a world that it shares with tenants whose faults count for nothing.
+    """Run a test in a world that it shares with tenants, whose faults are ignored.
 
-    Raises InternalError where something happened to its own Stacks that must never happen.
+    Raises InternalError if an invariant was violated for its own Stacks.
     """
 
     async def play() -> None:
@@ -215,7 +215,7 @@ class Controller:
             definitions.on_change = self.engine.definitions.reconcile_now
 
     async def start(self) -> None:
-        """Let it run."""
+        """Start the operator."""
         await asyncio.get_running_loop().create_task(self.engine.start(), context=self._context)
 
     def kill(self) -> None:
@@ -242,9 +242,9 @@ class FakeWorld:
     """The accounts that StackDefinitions may name, for operators started later."""
 
     def __init__(self, *, namespace: str = "default", shards: int = 1, is_shared: bool = False) -> None:
-        """shards: how many operators divide the Stacks; they live and die together.
+        """shards: the number of operators that share the Stacks. They start and crash together.
 
-        is_shared: whether there are tenants in other namespaces, whose changes and requests count for nothing.
+        is_shared: whether there are tenants in other namespaces, whose changes and requests are ignored.
         """
         self.namespace = namespace
         self._shares = [Share(index=index, count=shards) for index in range(shards)]
@@ -298,7 +298,7 @@ class FakeWorld:
             )
 
     def _show(self, before: Object | None, after: Object | None) -> None:
-        """The player of probes hears of a change."""
+        """Report a change to the simulated probes."""
         if after is not None:
             self._player.show(after)
         elif before is not None:
@@ -346,7 +346,7 @@ class FakeWorld:
         self.controllers = []
 
     def _on_death(self) -> None:
-        """A planned death at a write: the next operator starts a moment later."""
+        """A planned crash at a write: the next operator starts a moment later."""
         self._end()
         loop = asyncio.get_running_loop()
         loop.call_later(RESTART_AFTER, self._rise, context=contextvars.Context())
@@ -379,7 +379,7 @@ class FakeWorld:
             each.wire.hold(kind)
 
     def release_events(self, kind: str) -> None:
-        """As the protocol says; an operator that was started since has heard all of it."""
+        """See the protocol; an operator that was started since then has received all events."""
         for each in self.controllers:
             each.wire.release(kind)
 
@@ -411,7 +411,7 @@ class FakeWorld:
         return wrong
 
     async def _rest(self) -> None:
-        """Until nothing was sent and nothing changed for a while."""
+        """Wait until no request was sent and nothing changed for a while."""
         begun = self._clock.monotonic()
         seen = None
         while seen != self._activity():
@@ -431,7 +431,7 @@ class FakeWorld:
 
     @property
     def circumstances(self) -> tuple[object, ...]:
-        """Equal for as long as only operators act: no user, no player of probes, no test."""
+        """Remains equal as long as only operators act, and no user, probe or test."""
         return self._others_changes, len(self.traffic.troubles), len(self.traffic.denied)
 
     def _activity(self) -> tuple[int, int]:

@@ -58,7 +58,7 @@ class Seen:
 
     @classmethod
     def of(cls, server: FakeServer, uid: str) -> Seen:
-        """Those of now."""
+        """The current objects."""
         found = {
             raw["metadata"]["uid"]: copy(raw)
             for kind, raw in server.everything()

@@ -40,13 +40,13 @@ def load_settings() -> Mapping[str, str]:
 
 
 def assess(raw: Object, *, kind: str = "") -> tuple[str, str]:
-    """Return health and message of an object of Hearth. kind: whose script is run; "" for its own."""
+    """Return health and message of an object of Hearth. kind: the kind whose script is run; "" for its own."""
     found = run(load_settings()[f"{PREFIX}.health.{names.GROUP}_{kind or raw['kind']}"], raw)
     return str(found["status"]), str(found.get("message", ""))
 
 
 def discover(raw: Object) -> dict[str, bool]:
-    """Return by action whether it is offered for the object."""
+    """Return whether each action is offered for the object."""
     found = run(load_actions(raw["kind"])["discovery.lua"], raw)
     return {name: not action.get("disabled", False) for name, action in found.items()}
 
@@ -88,7 +88,7 @@ def to_python(value: Any) -> Any:
 
 
 def merge(found: Any, live: Any) -> Any:
-    """Return the object as Argo CD merges it: where a map became empty, it keeps the live one."""
+    """Return the object as Argo CD merges it: if a map became empty, the live map is kept."""
     if found == [] and isinstance(live, Mapping):
         return live
     if isinstance(found, dict) and isinstance(live, Mapping):

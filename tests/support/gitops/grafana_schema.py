@@ -1,7 +1,6 @@
-"""Grafana's schema of dashboards, as the models that Grafana generates from it: is a dashboard valid by them?
+"""Validates dashboards against the models that Grafana generates from its schema.
 
-The models read any JSON and check nothing, so fields and types are compared here. Must not know the contents of a
-dashboard.
+The models accept any JSON without checks, so fields and types are compared here.
 """
 
 from __future__ import annotations

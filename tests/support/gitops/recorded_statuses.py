@@ -1,6 +1,6 @@
 """Objects of Hearth's kinds as the operator reports them: recorded while stories are played on the fake cluster.
 
-What waits for a Stack (Argo CD, Flux, Helm, kubectl) is judged on these, not on statuses that a test made up.
+Tests of tools that wait for a Stack (Argo CD, Flux, Helm, kubectl) use these instead of invented statuses.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def record() -> Mapping[Situation, Object]:
 
 @functools.cache
 def record_instances() -> Mapping[Situation, Object]:
-    """Return the first instance of a StackDefinition in each situation, as if its kind were Stack, and the definitions."""
+    """Return the definitions, and the first instance in each situation, converted to the kind Stack."""
     by_slug = {each.slug: each for each in story.load_all()}
     found: dict[Situation, Object] = {}
     for slug in STORIES:
@@ -115,7 +115,7 @@ def record_instances() -> Mapping[Situation, Object]:
 
 
 def is_of_definition(kind: Kind) -> bool:
-    """Return whether it is the kind of definitions, or one that a definition makes."""
+    """Return whether it is the kind StackDefinition, or a kind that a definition creates."""
     return kind.group == fake_kinds.DEFINED_GROUP or (kind.group, kind.name) == (names.GROUP, names.DEFINITION_KIND)
 
 
@@ -125,7 +125,7 @@ def is_of_stacks(kind: Kind) -> bool:
 
 
 async def play_instance(played: Story, world: FakeWorld) -> None:
-    """Play a story with instances of StackDefinitions, up to where it differs with them: a few do."""
+    """Play a story with instances of StackDefinitions, up to the first difference, which a few stories have."""
     with contextlib.suppress(StoryFailed):
         await InstancePlay(played, world).perform()
 
@@ -142,7 +142,7 @@ async def lose_volume(world: FakeWorld) -> None:
 
 
 def watch(perform: Performance, is_wanted: Callable[[Kind], bool] = is_of_stacks) -> list[Object]:
-    """Return every object of these kinds that is ever stored meanwhile, in order."""
+    """Record every object of these kinds that is stored within the block, in order."""
     seen: list[Object] = []
 
     def keep(kind: Kind, _before: Object | None, after: Object | None) -> None:

@@ -1,4 +1,4 @@
-"""A control plane with a real node, for the tests in `tests/node`: its address, and its state seen from outside."""
+"""A control plane with a real node, for the tests in `tests/node`: its address, and its state observed from outside."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class NodeCluster:
 
     @property
     def kubectl(self) -> Kubectl:
-        """The administrator's, where Hearth is installed."""
+        """The administrator's kubectl, in the namespace of Hearth."""
         return Kubectl(kubeconfig=self.home.kubeconfig, namespace=INSTALLED_IN)
 
     def make_user(self) -> NodeUser:
-        """A user with a namespace of his own."""
+        """A user with a separate namespace."""
         namespace = f"{PREFIX}{secrets.token_hex(3)}"
         self.kubectl.call("create", "namespace", namespace)
         return NodeUser(self, namespace)
@@ -56,7 +56,7 @@ class NodeCluster:
         os.kill(pid, number)
 
     def find_processes(self, pod: Mapping[str, Any]) -> list[int]:
-        """The processes in the containers of a Pod, as the machine numbers them."""
+        """The PIDs on the machine of the processes in a Pod's containers."""
         found = {
             int(number)
             for cgroup in node_program.Keeper(self.home, []).cgroups
@@ -75,7 +75,7 @@ class NodeUser:
 
     @property
     def kubectl(self) -> Kubectl:
-        """With all rights."""
+        """kubectl with all rights."""
         return Kubectl(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
 
     def stack(self, *arguments: str, code: int = 0) -> str:
@@ -93,14 +93,14 @@ class NodeUser:
         return found
 
     def find_volume(self, claim: str) -> Path:
-        """The folder of a claim that is bound, as the machine sees it."""
+        """The folder of a bound claim on the machine."""
         (found,) = self.kubectl.get("persistentvolumeclaim", claim)
         (volume,) = self.kubectl.get("persistentvolume", found["spec"]["volumeName"])
         return Path(volume["spec"]["hostPath"]["path"])
 
 
 def read_peak(pid: int) -> int:
-    """The most memory that a process has used, in KiB."""
+    """The peak memory of a process in KiB."""
     found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return int(found[1]) if found else 0
 
@@ -108,7 +108,7 @@ def read_peak(pid: int) -> int:
 def wait_until(
     what: str, is_so: Callable[[], Any], describe: Callable[[], str] = str, seconds: float = PATIENCE_SECONDS
 ) -> None:
-    """Return once it is so; fail with a description at the end of all patience."""
+    """Wait until the condition holds; fail with a description after the time limit."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s\n{describe()}"

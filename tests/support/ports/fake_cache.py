@@ -1,6 +1,6 @@
-"""The children as one engine has seen them: a watch per followed kind, fed by events and by its own writes.
+"""The children that one engine knows: a watch per followed kind, fed by events and by its own writes.
 
-Plays the part of the watch caches in `hearth.kube`. One a process: a new engine begins with an empty one.
+Replaces the watch caches in `hearth.kube`. Each engine begins with an empty cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place: TypeAlias = tuple[str, str, str, str]
 
 
 def place(kind: Kind, raw: Object) -> Place:
-    """Where an object is."""
+    """The place of an object."""
     return kind.group, kind.name, raw["metadata"].get("namespace", ""), raw["metadata"]["name"]
 
 
@@ -47,7 +47,7 @@ def is_same(old: Child, new: Child) -> bool:
 
 
 def is_labelled(raw: Object | None, share: Share) -> bool:
-    """Whether a watch of the children of that share shows it."""
+    """Whether a watch for that share selects the object."""
     labels = (raw or {}).get("metadata", {}).get("labels") or {}
     if names.LABEL_STACK_UID not in labels:
         return False
@@ -56,7 +56,7 @@ def is_labelled(raw: Object | None, share: Share) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def list_labels(share: Share) -> frozenset[str]:
-    """The values of the label with the bucket that a watch of that share asks for."""
+    """The values of the bucket label that a watch for that share selects."""
     return frozenset(str(bucket) for bucket in share.list_buckets())
 
 
@@ -98,7 +98,7 @@ class FakeCache:
     # ------------------------------------------------------------ events
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         if kind == fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind:
             self._take_definition()
         following = self._following.get((kind.group, kind.name))
@@ -110,7 +110,7 @@ class FakeCache:
             self._drop(kind, after if after is not None else before)
 
     def _take_definition(self) -> None:
-        """A kind came or went: watches of it end, or can begin at last."""
+        """Handle an added or removed kind: its watches can begin, or end."""
         for following in self._following.values():
             if self._server.kinds.find_served(following.kind) is None:
                 following.is_listed = following.is_synced = False
@@ -131,7 +131,7 @@ class FakeCache:
         return following.is_synced
 
     def _list(self, following: Following) -> None:
-        """Ask for the list that a watch begins with; it arrives after the events that came before it."""
+        """Request the initial list of a watch; it arrives after earlier events."""
         if self._server.kinds.find_served(following.kind) is None:
             return
         following.is_listed = True
@@ -143,7 +143,7 @@ class FakeCache:
         self._wire.call_later(2 * self._wire.latency, lambda: self._send_list(following))
 
     def _deny(self, following: Following) -> None:
-        """The server refuses the list; a watch asks again from time to time."""
+        """Handle a refused list; the watch retries at intervals."""
         if not following.is_denied:
             following.is_denied = True
             self._listener.on_synced(following.kind)
@@ -181,7 +181,7 @@ class FakeCache:
         self._listener.on_synced(kind)
 
     def _widen(self, kind: Kind, where: Place, raw: Object, known: Child) -> None:
-        """Show a known object with all the fields that are asked for now."""
+        """Extend a known object to all fields that are requested now."""
         parsed = self._parse(kind, raw)
         self._known[where] = (raw, parsed)
         if parsed.stack_uid:
@@ -190,7 +190,7 @@ class FakeCache:
             self._tell(parsed)
 
     def put(self, kind: Kind, raw: Object, *, is_ours: bool = False) -> Child:
-        """Keep an object unless a newer state of it is known; its slim view. Our own writes are no news."""
+        """Store an object unless a newer state is known; return its slim view. Hearth's own writes are not reported."""
         where, uid = place(kind, raw), raw["metadata"]["uid"]
         parsed = self._parse(kind, raw)
         known = self._known.get(where)
@@ -212,7 +212,7 @@ class FakeCache:
         return parsed
 
     def forget(self, child: Child) -> None:
-        """Our own deletion is done: forget that object, even if late events show it again."""
+        """Forget an object after our own deletion, even if late events show it again."""
         where = (child.kind.group, child.kind.name, child.namespace, child.name)
         self._gone[child.uid] = sys.maxsize
         known = self._known.get(where)

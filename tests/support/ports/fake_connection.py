@@ -1,4 +1,4 @@
-"""One engine's connection to the fake server: requests take a moment, and events can be delayed.
+"""One engine's connection to the fake server: requests have latency, and events can be delayed.
 
 Ends with its engine: once cut, nothing passes in either direction.
 """
@@ -36,7 +36,7 @@ class Desk:
         self._free = [0.0] * places
 
     async def serve(self) -> None:
-        """Returns once a request that comes now was served."""
+        """Wait until a request that arrives now has been served."""
         now = asyncio.get_running_loop().time()
         end = max(now, heapq.heappop(self._free)) + self._seconds
         heapq.heappush(self._free, end)
@@ -49,8 +49,10 @@ class FakeWire:
         self.traffic = log
         self.latency = latency
         self.delay = 2 * latency
-        """Delay of events in seconds: slightly longer than that of responses. Without a delay, events arrive before
-        responses, as they sometimes do on a real server."""
+        """Delay of events in seconds, slightly longer than the delay of responses.
+
+        Without a delay, events arrive before responses, as they sometimes do on a real server.
+        """
         self.find_latency: Callable[[], float] = lambda: self.latency
         """Returns the one-way latency in seconds. It may differ between requests, so that some overtake others."""
         self.slow: dict[str, float] = {}
@@ -76,7 +78,7 @@ class FakeWire:
     # ------------------------------------------------------------ requests
 
     async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
-        """The answer to one request, after its way there and back."""
+        """Return the response to a request after the latency in both directions."""
         await self.travel()
         await asyncio.sleep(self.slow.get(request.verb, 0.0))
         if self.desk is not None:
@@ -113,7 +115,7 @@ class FakeWire:
             self.traffic.refused.add(number)
 
     async def travel(self) -> None:
-        """Let a request or an answer travel."""
+        """Wait for the one-way latency of a request or response."""
         if self._is_alive:
             await asyncio.sleep(self.find_latency())
         if not self._is_alive:
@@ -124,7 +126,7 @@ class FakeWire:
         raise asyncio.CancelledError
 
     def call_later(self, delay: float, action: Callable[[], None]) -> None:
-        """Do something of this engine's later."""
+        """Call a function of this engine later."""
         self._loop.call_later(delay, lambda: action() if self._is_alive else None, context=self._context)
 
     # ------------------------------------------------------------ events
@@ -134,16 +136,16 @@ class FakeWire:
         self._receivers.append(receiver)
 
     def hold(self, kind: str) -> None:
-        """Let no event about that kind of object arrive until `release`."""
+        """Hold back all events about that kind until `release`."""
         self._held.setdefault(kind, [])
 
     def release(self, kind: str) -> None:
-        """Let all events held arrive, in their order."""
+        """Deliver all held events in order."""
         for change in self._held.pop(kind, ()):
             self._on_change(*change)
 
     def enqueue(self, notice: Callable[[], None]) -> None:
-        """Let something arrive after all events that were sent before it."""
+        """Deliver something after all earlier events."""
         self._notices.append((self._loop.time() + self.delay, notice))
         self._schedule()
 

@@ -23,7 +23,7 @@ Name: TypeAlias = tuple[str, str]
 
 
 def tells_of(trigger: RetryTrigger, kind: Kind, raw: Object) -> bool:
-    """Whether a change of that object is one of the cause."""
+    """Whether a change of that object affects the cause."""
     return any(is_of(source, kind, raw) for source in retry_triggers.find_sources(trigger))
 
 
@@ -50,7 +50,7 @@ class Followed:
 
 
 class FakeExternals:
-    """Every query of its own: whether they share a watch is nothing that a Stack sees."""
+    """Each query has its own watch, because Stacks cannot see whether watches are shared."""
 
     def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
         self._wire = wire
@@ -87,7 +87,7 @@ class FakeExternals:
         return children.parse_child(raw, kind=query.kind, paths=query.paths)
 
     def _list(self, stack_uid: str, name: str, followed: Followed) -> None:
-        """Ask for the list that a watch begins with."""
+        """Request the initial list of a watch."""
         if self._server.kinds.find_served(followed.query.kind) is None:
             return
         followed.is_listed = True
@@ -120,7 +120,7 @@ class FakeExternals:
             self._listener.on_child(stack_uid, name)
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         if kind == fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind:
             self._take_definition()
         for stack_uid, some in list(self._followed.items()):
@@ -154,18 +154,18 @@ class FakeExternals:
 
 
 def name_of(raw: Object) -> Name:
-    """Where an object is."""
+    """The name of an object."""
     return raw["metadata"].get("namespace", ""), raw["metadata"]["name"]
 
 
 def accepts(query: ExternalQuery, raw: Object) -> bool:
-    """Whether the query means the object."""
+    """Whether the query matches the object."""
     namespace, name = name_of(raw)
     return query.accepts(namespace=namespace, name=name, labels=raw["metadata"].get("labels") or {})
 
 
 class FakeCauses:
-    """The part of the port `Cluster` that is about causes."""
+    """The part of the port `Cluster` for causes of refusals."""
 
     def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
         self._wire = wire
@@ -186,7 +186,7 @@ class FakeCauses:
         self._awaited.intersection_update(wanted)
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         raw = after if after is not None else before
         if raw is not None:
             for cause in [cause for cause in self._awaited if tells_of(cause, kind, raw)]:

@@ -19,7 +19,7 @@ HEALTH_MARK = fake_kinds.HEALTH_MARK.kind
 
 
 class FakeMarks:
-    """One engine's way to the HealthMarks; knows those that are there from the beginning."""
+    """One engine's access to HealthMarks, including existing ones."""
 
     def __init__(self, wire: FakeWire, on_change: Callable[[str], None]) -> None:
         self._wire = wire
@@ -31,7 +31,7 @@ class FakeMarks:
             self._take(HEALTH_MARK, None, raw)
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         raw = after or before
         if kind != HEALTH_MARK or raw is None:
             return

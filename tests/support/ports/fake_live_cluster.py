@@ -27,7 +27,7 @@ class FakeLiveCluster:
         return self._server.kinds
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """As the port says; they are always there."""
+        """See the port; the schemas are always available."""
 
     async def list_children(self, kind: Kind, stack_uid: str) -> list[Object]:
         """As the port says."""

@@ -30,7 +30,7 @@ REVISION = fake_kinds.CONTROLLER_REVISION.kind
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A revision, and the resourceVersion at which it was read."""
+    """A revision, and the resourceVersion that was read."""
 
     version: int
     revision: Revision
@@ -66,10 +66,10 @@ class NullListener:
 
 
 class FakeManagementCluster:
-    """One engine's way to the Stacks; knows those that are there from the beginning."""
+    """One engine's access to Stacks, including existing ones."""
 
     def __init__(self, wire: FakeWire, listener: ManagementListener, *, share: Share = WHOLE) -> None:
-        """share: of the Stacks that this engine works on."""
+        """share: the Stacks that this engine works on."""
         self._share = share
         self.tree = StackTree()
         self._others = {kind: ShardFilter(NullListener(), share, self.tree, kind=kind) for kind in STACK_KINDS}
@@ -181,7 +181,7 @@ class FakeManagementCluster:
     # ------------------------------------------------------------ events
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         raw = after if after is not None else before
         if raw is None:
             return

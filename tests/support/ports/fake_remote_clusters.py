@@ -57,7 +57,7 @@ class OtherServer:
     """Changes the events of a change, to simulate a hostile server."""
 
     def set_away(self, *, is_away: bool) -> None:
-        """Let it go away, or come back."""
+        """Disconnect or reconnect the cluster."""
         self.is_away = is_away
         for each in self.remotes:
             each.on_state()
@@ -72,7 +72,7 @@ class OtherWire(FakeWire):
         self._missed: list[tuple[Kind, Object | None, Object | None]] = []
 
     async def send(self, request: Request, act: Any) -> Any:
-        """As the base class does, while the cluster is there."""
+        """See the base class; fails while the cluster is disconnected."""
         if self._other.is_away:
             await self.travel()
             raise errors.Unreachable("connection refused")
@@ -86,7 +86,7 @@ class OtherWire(FakeWire):
             super()._on_change(*change)
 
     def sync_events(self) -> None:
-        """Hear of everything that happened meanwhile."""
+        """Receive all events since the disconnection."""
         missed, self._missed = self._missed, []
         for change in missed:
             self._on_change(*change)
@@ -127,7 +127,7 @@ class FakeRemoteCluster:
         self.trouble = (ClusterReason.UNREACHABLE, away) if self._other.is_away else None
 
     def on_state(self) -> None:
-        """It went away or came back; noticed after the usual way of an event."""
+        """Handle a disconnection or reconnection, which is noticed with the latency of an event."""
         self._wire.enqueue(self._notice)
 
     def _notice(self) -> None:
@@ -142,7 +142,7 @@ class FakeRemoteCluster:
         """As the port says; the first attempt takes no time."""
 
     def note_silence(self) -> None:
-        """See the port; the fake world notices every state anyway."""
+        """See the port. Not needed here, because the fake world notices every change of state."""
 
 
 class FakeRemoteClusters:
@@ -179,7 +179,7 @@ class FakeRemoteClusters:
         return remote, users
 
     def leave(self, stack_uid: str, *, besides: str = "") -> None:
-        """As the port says; a fake connection costs nothing and stays."""
+        """See the port; a fake connection costs nothing, so it is kept."""
         for key, (_, users) in self._open.items():
             if key != besides:
                 users.discard(stack_uid)

@@ -20,7 +20,7 @@ STACK_SNAPSHOT = fake_kinds.STACK_SNAPSHOT.kind
 
 
 class FakeSnapshots:
-    """One engine's way to the StackSnapshots; knows those that are there from the beginning."""
+    """One engine's access to StackSnapshots, including existing ones."""
 
     is_synced = True
 
@@ -37,7 +37,7 @@ class FakeSnapshots:
             self._take(STACK_SNAPSHOT, None, raw)
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         raw = after or before
         if raw is None:
             return

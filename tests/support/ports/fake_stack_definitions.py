@@ -37,7 +37,7 @@ class FakeStackDefinitions:
         wire.receive(self._take)
 
     def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """One event arrives."""
+        """Handle an event."""
         raw = after or before
         if kind != DEFINITION or raw is None:
             return

@@ -1,6 +1,6 @@
 """The port `Cluster` on the fake server: replaces `hearth.kube.workload_cluster` for one engine.
 
-Every request is counted, and may be refused, lost, or be the last one that its engine sends.
+Every request is counted, and may be refused, lost, or followed by a crash of the engine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UserWire:
         self._user = user
 
     def __getattr__(self, name: str) -> Any:
-        """All that is no request of that user's."""
+        """Forward everything other than requests of that user."""
         return getattr(self._wire, name)
 
     async def send(self, request: Request, act: Callable[[], Answer]) -> Answer:
@@ -51,7 +51,7 @@ class UserWire:
 
 
 class FakeWorkloadCluster:
-    """One engine's way to the children."""
+    """One engine's access to the children."""
 
     def __init__(
         self, wire: FakeWire, listener: CacheListener, *, signatures: Signatures | None = None, share: Share = WHOLE
@@ -83,7 +83,7 @@ class FakeWorkloadCluster:
         self._schemas.update(kinds)
 
     async def refresh_kinds(self) -> None:
-        """As the port says; the fake server's table is always fresh."""
+        """See the port; the fake server's table is always current."""
         await self._wire.travel()
 
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
@@ -378,7 +378,7 @@ def label_of(raw: Mapping[str, Any]) -> str:
 
 
 def stack_of(raw: Mapping[str, Any]) -> str:
-    """The UID of the Stack that an object says it belongs to."""
+    """The UID of the Stack in an object's label."""
     return str((raw["metadata"].get("labels") or {}).get(names.LABEL_STACK_UID, ""))
 
 

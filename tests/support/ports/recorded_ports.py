@@ -1,6 +1,6 @@
-"""The ports of an engine on a real API server, with every request counted and refused as the test's traffic says.
+"""The ports of an engine on a real API server. Every request is counted, and refused if the test plans it.
 
-Passes everything else on; must not change an answer.
+Everything else is passed on, and responses are not changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 
 
 async def pass_on(log: Traffic, request: Request, send: Callable[[], Awaitable[Answer]]) -> Answer:
-    """The answer to one request, unless it must be refused or lost."""
+    """Return the response to one request, unless it must be refused or lost."""
     how = log.record(request)
     refusal = log.find_refusal(request, how)
     if refusal is not None and not isinstance(refusal, request_faults.Lost):
@@ -55,7 +55,7 @@ class RecordedWorkloadCluster:
         return RecordedWorkloadCluster(self._inner.acting_as(user), self._log)
 
     def __getattr__(self, name: str) -> Any:
-        """All that sends nothing that is counted."""
+        """Forward methods whose requests are not counted."""
         return getattr(self._inner, name)
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
@@ -158,7 +158,7 @@ class RecordedManagementCluster:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        """All that sends nothing that is counted."""
+        """Forward methods whose requests are not counted."""
         return getattr(self._inner, name)
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
@@ -176,7 +176,7 @@ class RecordedManagementCluster:
         await pass_on(self._log, request, lambda: self._inner.delete_revision(stack, revision))
 
     async def add_finalizer(self, stack: StackObject) -> None:
-        """As the port says; sends nothing where ours is there."""
+        """See the port; sends nothing if our finalizer is already there."""
         if names.FINALIZER not in stack.finalizers:
             request = fake_management_cluster.stack_request("finalizer", stack)
             await pass_on(self._log, request, lambda: self._inner.add_finalizer(stack))
@@ -217,7 +217,7 @@ class RecordedMarks:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        """All that sends nothing that is counted."""
+        """Forward methods whose requests are not counted."""
         return getattr(self._inner, name)
 
     async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
@@ -239,7 +239,7 @@ class RecordedSnapshots:
         self._log = log
 
     def __getattr__(self, name: str) -> Any:
-        """All that sends nothing that is counted."""
+        """Forward methods whose requests are not counted."""
         return getattr(self._inner, name)
 
     async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:

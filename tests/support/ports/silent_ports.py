@@ -8,13 +8,13 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 
 
 class DeafListener:
-    """Hears of everything, and does and keeps nothing."""
+    """Receives all notifications and ignores them."""
 
     def on_child(self, stack_uid: str, resource: str) -> None:
         """A child changed."""
 
     def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
+        """A kind is synced."""
 
     def on_stack(self, uid: str) -> None:
         """A Stack changed."""
@@ -58,7 +58,7 @@ class SilentObserver:
         """As the port says."""
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """As the port says."""

@@ -1,4 +1,4 @@
-"""The schemas of Kubernetes' own kinds that `lint` uses without a cluster, from an API server.
+"""Generates the schemas of built-in kinds that `lint` uses without a cluster, from an API server.
 
 Write the file again: `PYTHONPATH=operator:tests python -m support.real.built_in_schemas KUBECONFIG`.
 """
@@ -78,7 +78,7 @@ def reduce(schema: Any) -> Any:
 
 
 def pack(content: Mapping[str, Any]) -> bytes:
-    """Return the file, the same for the same content."""
+    """Return the file, with the same bytes for the same content."""
     return gzip.compress(orjson.dumps(content), mtime=0)
 
 

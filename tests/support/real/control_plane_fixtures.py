@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def kubeconfig(request: pytest.FixtureRequest) -> Path:
     """The kubeconfig of the control plane, the same one for all workers.
 
-    Without make it is started here and stays up, so that the next run of a single test need not wait.
+    Without make, it is started here and stays up, so that the next run of a single test does not wait.
     """
     given = os.environ.get(VARIABLE)
     if given is None:
@@ -53,7 +53,7 @@ def api_client(kubeconfig: Path) -> Iterator[Any]:
     """A client of the official library, to arrange and inspect; the code under test uses its own."""
     import kubernetes.config
 
-    config: Any = kubernetes.config  # half of it is typed, and differently from version to version
+    config: Any = kubernetes.config  # only half of it is typed, which varies between versions
     with config.new_client_from_config(config_file=str(kubeconfig)) as client:
         yield client
 
@@ -92,7 +92,7 @@ def _find_own() -> str:
 
 
 def _start_or_reuse(config: pytest.Config) -> None:
-    """Show the progress as it comes: the first time of all it is minutes."""
+    """Show the progress as it comes, because the first start takes minutes."""
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
         outcome = subprocess.run([sys.executable, repository.CONTROL_PLANE, "up"], check=False)

@@ -1,6 +1,6 @@
 """A control plane for one test, with components that can be stopped, paused and restarted.
 
-Knows only processes and files; never touches the control plane that tests share.
+Never touches the control plane that tests share.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OwnPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """Of an administrator."""
+        """The administrator's kubeconfig."""
         return self.home.kubeconfig
 
     def kill(self, component: str) -> None:
@@ -66,7 +66,7 @@ class OwnPlane:
                 launched.held_ports.append(hold(port))
 
     def start(self, component: str) -> None:
-        """Start it again as it was started before; returns at once."""
+        """Restart it with the same command line; returns at once."""
         launched = self.stopped.pop(component)
         for each in launched.held_ports:
             each.close()
@@ -82,7 +82,7 @@ class OwnPlane:
 
     @contextlib.contextmanager
     def held(self, component: str) -> Iterator[None]:
-        """Suspend it: it does not run, and its connections stay open."""
+        """Suspend it within the block: it does not run, but its connections stay open."""
         number = self._find(component)
         os.kill(number, signal.SIGSTOP)
         try:
@@ -91,7 +91,7 @@ class OwnPlane:
             os.kill(number, signal.SIGCONT)
 
     def wait_ready(self) -> None:
-        """Until the API server calls itself ready."""
+        """Wait until the API server reports that it is ready."""
         latest = time.monotonic() + PATIENCE
         while True:
             start = plane.find(self.home)
@@ -101,7 +101,7 @@ class OwnPlane:
             time.sleep(0.1)
 
     def restore(self) -> None:
-        """Start all that is stopped, and wait until all is well."""
+        """Restart all stopped components, and wait until the control plane is ready."""
         for component in ("etcd", "kube-apiserver"):
             if component in self.stopped:
                 self.start(component)
@@ -129,7 +129,7 @@ def kill_and_wait(number: int) -> None:
 
 
 def find_ports(arguments: list[str]) -> list[int]:
-    """The ports that a component listens on, as its command line says."""
+    """The ports that a component listens on, from its command line."""
     found = (LISTENS.fullmatch(each) for each in arguments)
     return sorted({int(match[1]) for match in found if match is not None})
 

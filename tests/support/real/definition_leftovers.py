@@ -1,5 +1,6 @@
-"""Leftovers of a failed test of StackDefinitions: only its operator could delete them, and that operator's key
-is lost.
+"""Deletes leftovers of a failed test of StackDefinitions.
+
+Only its operator could delete them normally, but its key is lost.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ async def delete_kind(connection: Connection, crd: dict[str, Any]) -> None:
 
 
 async def is_there(connection: Connection, crd: dict[str, Any]) -> bool:
-    """Whether a CustomResourceDefinition exists still."""
+    """Whether a CustomResourceDefinition still exists."""
     present = await list_all(connection, CUSTOM_RESOURCE_DEFINITION)
     return crd["metadata"]["uid"] in [each["metadata"]["uid"] for each in present]
 

@@ -1,7 +1,7 @@
 """A proxy between a client under test and a real API server that injects faults for a test.
 
-Speaks plain HTTP on this machine and forwards over the server's TLS as the account in the credentials. Knows HTTP,
-requests and the lines of watches; must not know who is tested.
+Speaks plain HTTP on this machine and forwards over the server's TLS as the account in the credentials. It handles plain
+requests and the lines of watches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ANSWERED_ON = frozenset({"content-type", "retry-after"})
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Refusal:
-    """An answer that requests get from the proxy itself."""
+    """A response that the proxy itself sends to requests."""
 
     code: int
     where: str
@@ -42,35 +42,35 @@ class Refusal:
     given: int = 0
 
     def serves(self, target: str) -> bool:
-        """Whether this request is to get it."""
+        """Whether this request gets the refusal."""
         return self.where in target and (self.times is None or self.given < self.times)
 
     def lift(self) -> None:
-        """Stop handing it out."""
+        """Stop the refusals."""
         self.times = 0
 
 
 @dataclass(slots=True, eq=False)
 class LiveStream:
-    """A watch that is going on."""
+    """An open watch."""
 
     target: str
     request: web.BaseRequest
     response: web.StreamResponse
 
     async def say(self, piece: bytes) -> None:
-        """Let the client read this next."""
+        """Send this line to the client next."""
         await self.response.write(piece)
 
     def cut(self) -> None:
-        """Break the connection in the middle of anything that it was saying."""
+        """Break the connection, even in the middle of a line."""
         if self.request.transport is not None:
             self.request.transport.abort()
 
 
 @dataclass(slots=True, eq=False)
 class FaultProxy:
-    """The faults it injects, and the traffic it saw. Every event sends a pulse."""
+    """The injected faults, and the recorded traffic. Every event sends a pulse."""
 
     session: aiohttp.ClientSession
     credentials: Credentials
@@ -88,7 +88,7 @@ class FaultProxy:
     flow: asyncio.Event = field(default_factory=asyncio.Event)
     """While it is not set, watches stay open but send nothing."""
     delay: float = 0.0
-    """Seconds by which every response is delayed."""
+    """Delay of every response in seconds."""
     losses: int = 0
     """Number of the next writes that take effect but whose responses are lost."""
     losses_where: str = ""
@@ -97,18 +97,18 @@ class FaultProxy:
     def refuse(
         self, code: int, *, where: str = "", times: int | None = None, retry_after: int | None = None
     ) -> Refusal:
-        """Answer such requests with that code from now on."""
+        """Answer matching requests with that code from now on."""
         refusal = Refusal(code=code, where=where, times=times, retry_after=retry_after)
         self.refusals.append(refusal)
         return refusal
 
     def cut(self) -> None:
-        """Break every watch that is going on, as a server does that is killed."""
+        """Break every open watch, like a killed server."""
         for stream in self.streams:
             stream.cut()
 
     async def say(self, piece: bytes) -> None:
-        """Let the client of every watch read this next."""
+        """Send this line to the client of every watch next."""
         for stream in self.streams:
             await stream.say(piece)
 
@@ -191,20 +191,20 @@ def make_refusal(refusal: Refusal) -> web.Response:
 
 
 def keep(headers: aiohttp.typedefs.LooseHeaders) -> dict[str, str]:
-    """The headers of an answer that mean something to the client."""
+    """The headers of a response that matter to the client."""
     return {name: value for name, value in dict(headers).items() if str(name).lower() in ANSWERED_ON}
 
 
 @contextlib.asynccontextmanager
 async def run_proxy(credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[FaultProxy]:
-    """A proxy to that server, on a free port of this machine; as yet it does no harm."""
+    """Run a proxy to that server on a free port of this machine, initially without faults."""
     async with run_proxy_of(FaultProxy, credentials, pulse=pulse) as proxy:
         yield proxy
 
 
 @contextlib.asynccontextmanager
 async def run_proxy_of(made: type[Proxy], credentials: Credentials, *, pulse: Pulse) -> AsyncIterator[Proxy]:
-    """The same for a proxy of one's own class."""
+    """The same for a subclass of the proxy."""
     session = http_transport.make_session(credentials, http_transport.make_context(credentials))
     proxy = made(session, credentials, pulse)
     proxy.flow.set()

@@ -42,7 +42,7 @@ CHAINS = 5
 
 @dataclass(eq=False)
 class Site:
-    """A namespace, and who acts in it."""
+    """A namespace, its operator and its user."""
 
     user: RealUser
     """A user who acts for the test, bypassing the proxy."""
@@ -67,11 +67,11 @@ class Site:
         await self.apply({"template": template, "parameters": {"round": 1}})
 
     async def apply(self, spec: Object) -> None:
-        """A Stack with that spec."""
+        """Create a Stack with that spec."""
         await self.user.create(stack_manifests.make_stack(spec, name=self.stack.name, namespace=self.namespace))
 
     async def edit(self) -> int:
-        """Change the value of every resource; the number of the round."""
+        """Change the value of every resource; return the number of the round."""
         number = next(self._rounds)
         await self.user.patch(self.stack, {"spec": {"parameters": {"round": number}}})
         return number
@@ -81,7 +81,7 @@ class Site:
         return dict((found or {}).get("status") or {})
 
     async def until_said(self, *parts: str) -> None:
-        """Until the message of `Ready` holds each of these."""
+        """Wait until the message of `Ready` contains each of these texts."""
         found = ""
         for _ in attempts():
             conditions = (await self.get_status()).get("conditions") or ()
@@ -106,7 +106,7 @@ class Site:
         return [] if found is None else await self.user.find_revisions(found["metadata"]["uid"])
 
     async def until_complete(self, number: int = 1) -> None:
-        """Until the Stack is complete and every object holds the value of that round."""
+        """Wait until the Stack is complete and every object has the value of that round."""
         wrong = ""
         for _ in attempts():
             wrong = await self._find_missing(number)
@@ -145,7 +145,7 @@ class Site:
         self.check_operator()
 
     def check_operator(self) -> None:
-        """It runs, and logged no unexpected messages."""
+        """Check that the operator runs, and logged no unexpected messages."""
         assert self.operator.is_alive
         complaints = self.operator.find_complaints()
         assert complaints == [], "\n".join(complaints)
@@ -169,7 +169,7 @@ def make_resource(number: int) -> Object:
 
 
 def attempts() -> range:
-    """Yields until the patience is over, every tenth of a second."""
+    """Yield every tenth of a second until the time limit."""
     return range(round(PATIENCE / POLL))
 
 
@@ -184,8 +184,8 @@ async def run_site(
 ) -> AsyncIterator[Site]:
     """A fresh namespace with an operator that serves it.
 
-    operator_source: whom the operator acts as, by way of the proxy; namespace: one that is there already;
-    serves: the namespace that the operator serves, "" for all.
+    operator_source: the operator's credentials, used through the proxy; namespace: an existing one; serves: the
+    namespace that the operator serves, "" for all.
     """
     async with contextlib.AsyncExitStack() as parts:
         connection = await parts.enter_async_context(Connection(source))
@@ -224,7 +224,7 @@ async def make_namespace(connection: Connection, parts: contextlib.AsyncExitStac
 
 
 async def elapse(seconds: float) -> None:
-    """Let a fault last."""
+    """Let a fault last for some time."""
     latest = time.monotonic() + seconds
     while time.monotonic() < latest:  # noqa: ASYNC110 -- it is time that is waited for
         await asyncio.sleep(POLL)

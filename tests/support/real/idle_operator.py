@@ -1,4 +1,4 @@
-"""The process of the operator around an engine that does nothing, for tests of its life: see `unit/test_app.py`."""
+"""The operator's process with an engine that does nothing, for tests of the process life cycle: see `unit/test_app.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class IdleRuntime:
         """At once."""
 
     async def stop(self) -> None:
-        """Say so, unless it hangs."""
+        """Report the stop, unless it hangs."""
         if self.hangs:
             await asyncio.get_running_loop().create_future()
         log.info("engine stopped")
@@ -40,7 +40,7 @@ class IdleRuntime:
         """Not relevant here."""
 
     def find_dead_watches(self) -> Sequence[str]:
-        """All is well."""
+        """No watch is dead."""
         return ()
 
     def find_not_ready(self) -> Sequence[str]:

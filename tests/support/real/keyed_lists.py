@@ -1,4 +1,4 @@
-"""The lists with keys of Kubernetes' own kinds, pruned from the schemas that an API server publishes.
+"""Generates the table of keyed lists of built-in kinds from the schemas that an API server publishes.
 
 Write the file again: `PYTHONPATH=tests python -m support.real.keyed_lists KUBECONFIG`.
 """
@@ -42,7 +42,7 @@ async def get_built_in(connection: Connection) -> Schema:
 
 
 def is_own(path: str) -> bool:
-    """Whether that document describes kinds of Kubernetes itself."""
+    """Whether that document describes built-in kinds."""
     sort, _, rest = path.partition("/")
     group, _, version = rest.rpartition("/")
     if sort == "api":

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Self
 
 PATIENCE_SECONDS = 300
-"""For a whole session, which the tests of a module share: ten times its usual length on a busy machine."""
+"""Seconds for a whole session, which the tests of a module share: ten times its usual length on a busy machine."""
 CURSOR = "‸"
 """Marks the position of the cursor in the text of a test."""
 
 
 class LanguageClient:
-    """One session. Positions are in units of UTF-16, as those of most editors, or of UTF-8, as those of Neovim."""
+    """One session. Positions are in UTF-16 units, as in most editors, or in UTF-8 units, as in Neovim."""
 
     def __init__(self, *arguments: str, folder: Path, is_utf8: bool = False) -> None:
         self.process = subprocess.Popen(
@@ -57,7 +57,7 @@ class LanguageClient:
         return message.get("error") or message.get("result")
 
     def ask_at(self, method: str, uri: str, text: str, **params: Any) -> Any:
-        """The answer at the cursor of a text that is opened, or replaces the open one."""
+        """Open or replace a text, and return the response at its cursor."""
         before, _, after = text.partition(CURSOR)
         self.write(uri, before + after)
         lines = before.replace("\r\n", "\n").split("\n")
@@ -84,7 +84,7 @@ class LanguageClient:
             self._receive()
 
     def end(self) -> int:
-        """End the session as an editor does; the exit code."""
+        """End the session as an editor does; return the exit code."""
         self.ask("shutdown")
         self.tell("exit")
         _, errors = self.process.communicate()

@@ -54,7 +54,7 @@ def list_references(value: Any) -> Iterator[str]:
 
 
 class PlayedControllers:
-    """Everything of these kinds in one namespace."""
+    """Simulated controllers for all objects of these kinds in one namespace."""
 
     def __init__(self, user: RealUser) -> None:
         self._user = user
@@ -175,7 +175,7 @@ class PlayedControllers:
 
 
 def is_available(raw: Object) -> bool:
-    """Whether its controller says so, of its present generation."""
+    """Whether its controller reports it as available for its current generation."""
     return any(
         each["type"] == "Available" and each["status"] == "True"
         for each in object_fields.entries(raw, "status", "conditions")

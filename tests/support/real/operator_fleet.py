@@ -1,6 +1,6 @@
 """Several operator processes in parallel on one real API server.
 
-Knows processes and their output; must not know of stories.
+It handles only processes and their output.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Crew:
     members: list[OperatorProcess] = field(default_factory=list)
 
     async def hire(self, *options: str) -> OperatorProcess:
-        """One more, once it is ready."""
+        """Start another operator, and return it when it is ready."""
         made = OperatorProcess(
             kubeconfig=self.kubeconfig,
             namespace=self.namespace,
@@ -49,12 +49,12 @@ class Crew:
         return made
 
     async def dismiss(self) -> None:
-        """End them all at once."""
+        """Kill all operators at once."""
         await asyncio.gather(*(each.kill() for each in self.members))
 
 
 async def wait_until(check: Callable[[], bool], *, seconds: float = PATIENCE) -> float:
-    """The seconds until that holds; blocking checks run in a thread."""
+    """Return the seconds until the condition holds; blocking checks run in a thread."""
     begun = time.monotonic()
     async with asyncio.timeout(seconds):
         while not await asyncio.to_thread(check):  # noqa: ASYNC110 -- another process decides, there is no event
@@ -63,12 +63,12 @@ async def wait_until(check: Callable[[], bool], *, seconds: float = PATIENCE) ->
 
 
 def is_leader(operator: OperatorProcess) -> bool:
-    """Whether it works, as its metric says."""
+    """Whether it is the leader, according to its metric."""
     return operator.read_metric("hearth_leader") == 1
 
 
 def count_requests(operator: OperatorProcess, *, verb: str = "", kind: str = "") -> float:
-    """How many requests it has sent: of that verb and about that kind, where these are given."""
+    """Number of requests it has sent, optionally by verb and kind."""
     return operator.read_metric("hearth_api_requests_total", kind=kind, verb=verb)
 
 
@@ -87,7 +87,7 @@ class Watcher:
         """UIDs by name."""
 
     async def watch(self) -> None:
-        """For as long as this runs."""
+        """Record until cancelled."""
         await self._user.follow(fake_kinds.CONFIG_MAP.kind, self._see)
 
     def _see(self, event: str, raw: dict[str, Any]) -> None:
@@ -111,14 +111,14 @@ async def wait_complete(user: RealUser, *stacks: dict[str, Any], seconds: float 
 
 
 def is_complete(stack: dict[str, Any]) -> bool:
-    """Whether a Stack says so of its present definition."""
+    """Whether a Stack reports completion of its current definition."""
     status = stack.get("status") or {}
     is_present = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
     return is_present and str(status.get("phase", "")).endswith("Complete")
 
 
 async def abandon_stacks(user: RealUser) -> None:
-    """Take the finalizers off all Stacks of the namespace, so that it can end with no operator left."""
+    """Remove the finalizers of all Stacks, so that the namespace can be deleted without an operator."""
     kind = fake_kinds.STACK.kind
     page = await user.connection.request("GET", api_requests.collection_path(kind, user.namespace))
     for raw in page["items"]:

@@ -1,6 +1,6 @@
-"""The operator as a process of its own behind a proxy that counts its writes, and kills it at one of them.
+"""Runs the operator as a separate process behind a proxy that counts its writes, and kills it at one of them.
 
-Knows the command line and HTTP; must not know of stories. Nothing in the operator helps with it.
+It uses only the command line and HTTP. The operator has no code for these tests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LULL = 10.0
 retries in stories."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
-"""Requests that do not change any state the operator depends on."""
+"""Matches requests that do not change data that the operator depends on."""
 KILLED = "killed"
 REPEATED_REQUEST = re.compile(r"Request attempt #?\d+ failed; (will retry|escalating)")
 """The error that kopf logs, in any logger, for every failed or missing response."""
@@ -40,7 +40,7 @@ REPEATED_REQUEST = re.compile(r"Request attempt #?\d+ failed; (will retry|escala
 
 @dataclass(slots=True, eq=False)
 class CountingProxy(FaultProxy):
-    """Counts the writes that pass; at one of them something else happens."""
+    """Counts the writes that pass; kills the operator at one of them."""
 
     writes: int = 0
     fatal_write: int = 0
@@ -85,7 +85,7 @@ class OperatorProcess:
     """The port of its HTTP pages, set when it starts."""
 
     async def start(self) -> None:
-        """Begin; returns when it says that it is ready, or is dead already."""
+        """Start the process; returns when it reports readiness, or has exited."""
         self.port = port = free_port.find_free_port()
         with (self.log_file or Path(os.devnull)).open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -102,7 +102,7 @@ class OperatorProcess:
                 await asyncio.sleep(POLL)
 
     def find_complaints(self) -> list[str]:
-        """The lines of its log that must never be there: errors, and all that it did not mean to log."""
+        """The lines that its log must never contain: errors, and unintended output."""
         lines = self.log_file.read_text().splitlines() if self.log_file is not None else []
         return [line for line in lines if is_complaint(line)]
 
@@ -156,7 +156,7 @@ def sum_metric(samples: list[str], name: str, **labels: str) -> float:
 
 
 def is_complaint(line: str) -> bool:
-    """Whether a log line reports a fault of ours."""
+    """Whether a log line reports a fault of Hearth."""
     try:
         entry = json.loads(line)
     except ValueError:
@@ -167,7 +167,7 @@ def is_complaint(line: str) -> bool:
 
 
 def is_ready(port: int) -> bool:
-    """Whether the operator says that it converges."""
+    """Whether the operator reports that it converges."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1) as answer:
             return bool(answer.status == 200)
@@ -191,7 +191,7 @@ def write_kubeconfig(path: Path, url: str) -> Path:
 
 
 class ProcessWorld(RealWorld):
-    """A real world whose operator is a process; killed by the proxy it is started again."""
+    """A real world whose operator is a process. When the proxy kills it, it is restarted."""
 
     timeout = TIMEOUT + READY_TIMEOUT
     """Includes the start of another process in between."""
@@ -211,13 +211,13 @@ class ProcessWorld(RealWorld):
         return OperatorProcess(kubeconfig=self._kubeconfig, namespace=self.namespace, options=tenancy)
 
     async def close(self) -> None:
-        """End everything that this world began."""
+        """Stop everything that this world started."""
         if self._rising is not None:
             await self._rising
         await super().close()
 
     async def wait_until(self, check: Check) -> list[str]:
-        """See the protocol; states that passed while no operator ran are not waited for."""
+        """See the protocol; states that were missed while no operator ran are skipped."""
         begun = last = time.monotonic()
         seen = self.traffic.settled
         while wrong := await check():

@@ -1,6 +1,6 @@
-"""A second control plane, the Stacks with objects in it, and the tenants who may use it.
+"""A second control plane, Stacks with objects in it, and its tenants.
 
-Knows both API servers; must not know of stories.
+It uses both API servers.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def encode(raw: bytes) -> str:
 
 @dataclass(eq=False)
 class Region:
-    """A namespace here, the namespace of the same name there, and an operator that serves it."""
+    """A namespace here, the namespace with the same name there, and an operator that serves it."""
 
     here: RealUser
     there: RealUser
@@ -74,7 +74,7 @@ class Region:
         return self.here.namespace
 
     def address_of(self, name: str) -> Address:
-        """Where a Stack is."""
+        """The address of a Stack."""
         return stack_manifests.address_in(self.namespace, name)
 
     async def put_kubeconfig(self, content: Object | str, *, name: str = SECRET, key: str = "value") -> None:
@@ -93,7 +93,7 @@ class Region:
         )
 
     async def create(self, resources: Object, *, name: str = "shop", **spec: Any) -> None:
-        """A Stack with its objects there; it is not awaited."""
+        """Create a Stack with objects in the other cluster, without waiting."""
         reference = {"secretRef": {"name": SECRET}}
         await self.here.create(
             stack_manifests.make_stack(
@@ -115,7 +115,7 @@ class Region:
         return status if is_current else {}
 
     async def until(self, name: str = "shop", **wanted: str) -> dict[str, Any]:
-        """Until the status says so: `phase`, and `reason` and part of the `message` of `Ready`."""
+        """Wait until the status has this `phase`, and `Ready` this `reason` and part of the `message`."""
         found: dict[str, Any] = {}
         async for _ in attempts():
             status = await self.find_status(name)
@@ -128,7 +128,7 @@ class Region:
         raise AssertionError(f"expected {wanted}, found {found}\n{log}")
 
     async def until_blocked(self, *, reason: str) -> str:
-        """Until the deletion of the Stack is blocked for that reason; the message."""
+        """Wait until the deletion of the Stack is blocked for that reason; return the message."""
         found: list[Any] = []
         async for _ in attempts():
             status = (await self.here.find(self.address_of("shop")) or {}).get("status") or {}
@@ -147,7 +147,7 @@ class Region:
         raise AssertionError(f"not gone: {found}")
 
     async def list_there(self, user: RealUser | None = None) -> dict[str, Object]:
-        """The ConfigMaps of all Stacks in the other cluster, or where that user looks, by their names."""
+        """The ConfigMaps of all Stacks in the other cluster, or in the cluster of that user, by name."""
         path = f"/api/v1/namespaces/{self.namespace}/configmaps"
         page = await (user or self.there).connection.request(
             "GET", path, query={"labelSelector": names.LABEL_STACK_UID}
@@ -155,7 +155,7 @@ class Region:
         return {raw["metadata"]["name"]: raw for raw in page["items"]}
 
     async def until_there(self, **wanted: str) -> dict[str, Object]:
-        """Until exactly these ConfigMaps are there, each with that value of its key `v`."""
+        """Wait until exactly these ConfigMaps exist there, each with that value of its key `v`."""
         held: dict[str, str] = {}
         async for _ in attempts():
             found = await self.list_there()
@@ -165,7 +165,7 @@ class Region:
         raise AssertionError(f"expected {wanted}, found {held}")
 
     async def make_account(self, name: str, *, role: str = "cluster-admin") -> str:
-        """A ServiceAccount there with that ClusterRole; its token."""
+        """Create a ServiceAccount there with that ClusterRole; return its token."""
         connection, place = self.there.connection, f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
         await connection.request("POST", place, body={"metadata": {"name": name}})
         binding = {
@@ -178,18 +178,18 @@ class Region:
         return str(made["status"]["token"])
 
     async def delete_account(self, name: str) -> None:
-        """Its token is worthless from now on."""
+        """Delete the account, which invalidates its token."""
         path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{name}"
         await self.there.connection.request("DELETE", path)
 
     def check_operator(self) -> None:
-        """It runs, and logged no unexpected messages."""
+        """Check that the operator runs, and logged no unexpected messages."""
         assert self.operator.is_alive
         assert self.operator.find_complaints() == []
 
 
 async def attempts() -> AsyncIterator[None]:
-    """Yields until the patience is over."""
+    """Yield repeatedly until the time limit."""
     async with asyncio.timeout(PATIENCE * 2):
         for _ in range(round(PATIENCE / POLL)):
             yield

@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the server did as it was asked."""
+        """Whether the server accepted the request."""
         return self.code < 300
 
     @property
@@ -56,7 +56,7 @@ class RawApi:
         user: str = "",
         **query: str,
     ) -> Answer:
-        """One request. user: whom to impersonate."""
+        """Send one request. user: the user to impersonate."""
         data = b"" if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type, "Accept": accept} | ({"Impersonate-User": user} if user else {})
         url = f"{self._host}{path}?{urllib.parse.urlencode(query)}"

@@ -1,6 +1,6 @@
 """A user of a real cluster with kubectl, as single requests, and the stage that simulates probes.
 
-Knows only the API server; must not know of operators or stories.
+It uses only the API server.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ class RealUser:
         return found["metadata"]["uid"], found["metadata"]["generation"]
 
     async def send(self, method: str, kind: Kind, name: str = "", **options: Any) -> Object:
-        """One request about an object of any kind, here if it is in a namespace; or about all of a kind, or a new one."""
+        """Send one request about an object of any kind (in this namespace if it is namespaced), a whole collection, or
+        a new object.
+        """
         namespace = self.namespace if kind.namespaced else ""
         path = (
             api_requests.object_path(kind, namespace, name) if name else api_requests.collection_path(kind, namespace)
@@ -71,7 +73,7 @@ class RealUser:
         return await self.connection.request(method, path, **options)
 
     async def merge(self, kind: Kind, name: str, patch: Object) -> Object:
-        """As `kubectl patch --type=merge`, of an object of any kind."""
+        """Like `kubectl patch --type=merge` for an object of any kind."""
         return await self.send("PATCH", kind, name, body=patch, content_type=api_requests.MERGE_PATCH)
 
     async def find_named(self, kind: Kind, name: str) -> Object | None:
@@ -101,7 +103,7 @@ class RealUser:
         try:
             page = await self.connection.request("GET", path, query=query)
         except errors.ApiStatusError as refused:
-            # 429: the kind was added just now.
+            # 429: the kind was added only recently.
             if refused.code not in {404, 429}:
                 raise
             return []
@@ -115,7 +117,9 @@ class RealUser:
         return await self.connection.request("POST", path, query=query, body=manifest)
 
     async def wait_refused(self, manifest: Object) -> None:
-        """Until the server would not create that: a quota, say, counts only once all of its parts have heard of it."""
+        """Wait until the server would refuse to create it: for example, a quota takes effect only after all server
+        components know it.
+        """
         kind = find_kind(manifest["apiVersion"], manifest["kind"])
         path = api_requests.collection_path(kind, manifest["metadata"]["namespace"])
         while True:
@@ -168,13 +172,13 @@ class RealUser:
     # ------------------------------------------------------------ where probes are played
 
     async def write_probe_status(self, probe: Object, status: Object) -> None:
-        """As the player's stage says."""
+        """See the player's `Stage`."""
         with contextlib.suppress(errors.ApiStatusError):
             body = {"metadata": {"uid": probe["metadata"]["uid"]}, "status": status}
             await self.patch(Address.of(probe), body, subresource="/status")
 
     async def release_probe(self, probe: Object) -> None:
-        """As the player's stage says."""
+        """See the player's `Stage`."""
         kept = [each for each in probe["metadata"].get("finalizers", ()) if each != probe_controller.FINALIZER]
         with contextlib.suppress(errors.ApiStatusError):
             await self.patch(
@@ -182,13 +186,13 @@ class RealUser:
             )
 
     async def expire_probe(self, probe: Object) -> None:
-        """As the player's stage says."""
+        """See the player's `Stage`."""
         body = {"preconditions": {"uid": probe["metadata"]["uid"]}}
         with contextlib.suppress(errors.ApiStatusError):
             await self.connection.request("DELETE", object_path(Address.of(probe)), body=body)
 
     async def show_probes(self, kind: Kind, player: Player) -> None:
-        """Show the player every probe of the namespace, for as long as this runs."""
+        """Simulate every probe of the namespace until cancelled."""
 
         def show(event: str, probe: Object) -> None:
             if event == "DELETED":
@@ -240,7 +244,7 @@ def make_crd(
 
 
 def find_kind(api_version: str, name: str) -> Kind:
-    """The kind of that name, of those that stories speak of."""
+    """The kind of that name among the kinds of stories."""
     return next(kind for kind in KINDS if (kind.api_version, kind.name) == (api_version, name))
 
 

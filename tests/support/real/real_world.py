@@ -1,6 +1,6 @@
-"""A story's world on a real API server: the operator's own machine in this very process, or as a process of its own.
+"""A story's world on a real API server, with the operator in this process or in a separate one.
 
-One namespace a world, so that many stories share one control plane.
+Each world has its own namespace, so that many stories share one control plane.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ READY_TIMEOUT = 120.0
 
 class Operator(Protocol):
     async def start(self) -> None:
-        """Begin; returns when it converges."""
+        """Start the operator; returns when it converges."""
 
     async def kill(self) -> None:
         """End at once."""
 
 
 class RecordedMachine(KubeRuntime):
-    """The operator's machine with its requests counted and refused as a test says."""
+    """The operator's runtime, with requests counted, and refused if a test plans it."""
 
     def __init__(self, settings: Settings, source: CredentialSource, log: Traffic) -> None:
         super().__init__(settings, source, SilentObserver())
@@ -70,7 +70,7 @@ class RecordedMachine(KubeRuntime):
 
 
 def make_settings(namespace: str, tenancy: Mode = Mode.ISOLATED) -> Settings:
-    """Those of an operator that serves one namespace and tries again within seconds."""
+    """The settings of an operator that serves one namespace and retries within seconds."""
     return Settings(namespace=namespace, operator_namespace=namespace, tenancy=tenancy, max_backoff=MAX_BACKOFF)
 
 
@@ -120,7 +120,7 @@ class RealWorld:
         self._watching: list[asyncio.Task[None]] = []
 
     def open(self) -> None:
-        """Begin to play probes."""
+        """Start to simulate probes."""
         self.follow_probes({"Probe"})
 
     def follow_probes(self, kinds: Collection[str]) -> None:
@@ -130,7 +130,7 @@ class RealWorld:
                 self._watching.append(asyncio.create_task(self.user.show_probes(kind, self._player)))
 
     async def close(self) -> None:
-        """End everything that this world began."""
+        """Stop everything that this world started."""
         await self.kill_controller()
         self._player.stop()
         for task in self._watching:
@@ -167,7 +167,7 @@ class RealWorld:
     # ------------------------------------------------------------ other clusters
 
     async def add_cluster(self, name: str) -> None:
-        """Those on real servers have tests of their own: `integration/clusters`."""
+        """Not supported: tests with other clusters on real servers are in `integration/clusters`."""
         raise NotImplementedError(f"the cluster {name} is there on the fake cluster alone; say so by `only: [fake]`")
 
     def set_away(self, cluster: str, *, is_away: bool) -> None:
@@ -189,7 +189,7 @@ class RealWorld:
     # ------------------------------------------------------------ time
 
     async def wait(self, seconds: float) -> None:
-        """As the protocol says; a moment of it."""
+        """See the protocol; waits only for a part of the time."""
         await asyncio.sleep(min(seconds, LONGEST_PAUSE))
 
     async def wait_until(self, check: Check) -> list[str]:

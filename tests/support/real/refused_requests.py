@@ -25,7 +25,7 @@ MANY = range(2000)
 
 @dataclass(frozen=True)
 class Site:
-    """A namespace to be refused in."""
+    """A namespace for refused requests."""
 
     api: RawApi
     namespace: str
@@ -40,7 +40,7 @@ class Site:
         return {"apiVersion": of.api_version, "kind": of.name, "metadata": metadata, **body}
 
     def deployment(self, app: str = "a", **spec: Any) -> Object:
-        """A Deployment of nothing."""
+        """A Deployment without replicas."""
         template = {"metadata": {"labels": {"app": app}}, "spec": POD}
         selector = {"matchLabels": {"app": app}}
         return self.manifest(DEPLOYMENT, spec={"replicas": 0, "selector": selector, "template": template, **spec})
@@ -57,7 +57,7 @@ Row: TypeAlias = Callable[[Site], tuple[Kind, Answer]]
 
 
 def changed(of: Kind, before: Object, after: Object, site: Site) -> tuple[Kind, Answer]:
-    """The answer to a change of an accepted object."""
+    """The response to a change of an accepted object."""
     site.put(of, before)
     return of, site.api.apply(after, kind=of)
 

@@ -1,4 +1,4 @@
-"""Runs `kubectl stack` as its installed program does: the target of the script in pyproject.toml, in a process of its own."""
+"""Runs `kubectl stack` as the installed program does: the entry point in pyproject.toml, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The shell of a user: kubectl with its plugin and hearth, in one namespace; and a user who pastes printed commands
-there.
-"""
+"""The shell of a user: kubectl with its plugin and hearth, in one namespace. It can run pasted commands."""
 
 from __future__ import annotations
 
@@ -66,7 +64,7 @@ class Paster:
 
     @classmethod
     def make(cls, kubeconfig: Path, namespace: str, home: Path) -> Paster:
-        """One in a namespace. home: a folder of his own."""
+        """Create a user in a namespace. home: the user's folder."""
         environment = make_environment(kubeconfig, namespace, home)
         return cls(environment, StackCommand(kubeconfig=kubeconfig, namespace=namespace))
 

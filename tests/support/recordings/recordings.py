@@ -83,7 +83,7 @@ def list_steps(folder: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def is_reached(raw: Object | None, expected: Mapping[str, Any]) -> bool:
-    """Return whether the object describes its present generation, in that phase or with that condition."""
+    """Return whether the status describes the current generation, with that phase or condition."""
     if raw is None:
         return False
     status = raw.get("status") or {}

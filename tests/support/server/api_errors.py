@@ -1,4 +1,4 @@
-"""Error bodies of a real API server, as exceptions. This module decides nothing."""
+"""Error bodies of a real API server, as exceptions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Cause: TypeAlias = dict[str, str]
 def refuse(
     code: int, reason: str, message: str, *, details: Mapping[str, Any] | None = None, retry_after: float | None = None
 ) -> errors.ApiStatusError:
-    """A refusal whose body is a `Status`; no reason where `reason` is empty."""
+    """A refusal whose body is a `Status`; without a reason if `reason` is empty."""
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
     status["message"] = message
     if reason:
@@ -30,7 +30,7 @@ def resource_name(kind: Kind) -> str:
 
 
 def details(kind: Kind, name: str, *, causes: Sequence[Cause] = (), by_kind: bool = False) -> dict[str, Any]:
-    """The details of a refusal; most contain the plural resource, those of validation the kind."""
+    """The details of a refusal. Most contain the plural resource, but validation errors contain the kind."""
     found: dict[str, Any] = {"name": name}
     if kind.group:
         found["group"] = kind.group
@@ -85,7 +85,7 @@ def forbidden(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
 
 
 def denied(kind: Kind, name: str, *, verb: str, namespace: str) -> errors.ApiStatusError:
-    """The account may not do that."""
+    """The account lacks the permission."""
     where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     user = "system:serviceaccount:hearth:hearth"
     what = f'cannot {verb} resource "{kind.plural}" in API group "{kind.group}" {where}'
@@ -120,19 +120,22 @@ def exists(kind: Kind, name: str, *, deleting: bool) -> errors.ApiStatusError:
 
 
 def conflict(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
-    """A stated uid or resourceVersion is not the object's."""
+    """The uid or resourceVersion in the request differs from the object's."""
     message = f'Operation cannot be fulfilled on {resource_name(kind)} "{name}": {why}'
     return refuse(409, "Conflict", message, details=details(kind, name))
 
 
 def stale(kind: Kind, name: str) -> errors.ApiStatusError:
-    """The stated resourceVersion is not the object's."""
+    """The resourceVersion in the request differs from the object's."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(kind, name, why)
 
 
 def owned_by_others(owned: Mapping[str, Sequence[str]]) -> errors.ApiStatusError:
-    """An apply without force met fields of others: by the manager as the server words it, the fields."""
+    """An apply without force conflicts with fields of others.
+
+    The argument has the fields by manager, in the server's wording.
+    """
     causes = [
         cause(field, f"conflict with {manager}", reason="FieldManagerConflict")
         for manager, fields in sorted(owned.items())
@@ -148,7 +151,7 @@ def owned_by_others(owned: Mapping[str, Sequence[str]]) -> errors.ApiStatusError
 
 
 def busy(seconds: float) -> errors.ApiStatusError:
-    """The server's own flow control turns a request away: plain text, no `Status`."""
+    """The server's own flow control rejects a request: plain text, no `Status`."""
     return errors.ApiStatusError(code=429, status=None, retry_after=seconds)
 
 
@@ -166,16 +169,16 @@ def internal(message: str) -> errors.ApiStatusError:
 
 
 def unavailable() -> errors.ApiStatusError:
-    """No server is there to answer for that group; not a `Status`."""
+    """No server is available for that group; not a `Status`."""
     return errors.ApiStatusError(code=503, status=None)
 
 
 def policy(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
-    """A ValidatingAdmissionPolicy says no: like an invalid field, but its cause names none."""
+    """A ValidatingAdmissionPolicy denies the request: like an invalid field, but its cause has no field."""
     body = details(kind, name, causes=[{"message": why}])
     return refuse(422, "Invalid", f'{resource_name(kind)} "{name}" is forbidden: {why}', details=body)
 
 
 def webhook(why: str) -> errors.ApiStatusError:
-    """A webhook says no in its own words."""
+    """A webhook denies the request with its own message."""
     return refuse(400, "", f'admission webhook "guard.example.com" denied the request: {why}')

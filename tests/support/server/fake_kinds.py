@@ -1,6 +1,6 @@
 """The kinds that the fake API server serves: a few built-in ones, and all that a CustomResourceDefinition adds.
 
-Knows schemas and which fields are immutable; must not know of objects that exist.
+Contains schemas and immutable fields; stored objects are in `fake_server`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ OBJECT_META: Mapping[str, Any] = {
 
 
 def keep(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """Nothing is taken over from the old object."""
+    """Copy nothing from the old object."""
     return new
 
 
 def accept(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
-    """Nothing is wrong with any change."""
+    """Accept any change."""
     return []
 
 
@@ -84,7 +84,7 @@ class KindTable:
     _served: dict[tuple[str, str], ServedKind] = field(default_factory=dict)
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """The kind, or None while it is not served."""
+        """The kind, or None if it is not served."""
         group, _, version = api_version.rpartition("/")
         served = self._served.get((group, kind))
         return served.kind if served and served.kind.version == version else None
@@ -103,7 +103,7 @@ class KindTable:
         return OBJECT_META if reference == META else None
 
     def find_served(self, kind: Kind) -> ServedKind | None:
-        """The kind with its rules, or None while it is not served in that version."""
+        """The kind with its rules, or None if it is not served in that version."""
         served = self._served.get((kind.group, kind.name))
         return served if served and served.kind.version == kind.version else None
 
@@ -115,7 +115,7 @@ class KindTable:
         self.generation += 1
 
     def withdraw(self, group: str, kind: str) -> None:
-        """Serve it no longer."""
+        """Stop serving a kind."""
         if self._served.pop((group, kind), None):
             self.generation += 1
 
@@ -161,9 +161,9 @@ def immutable_field(*path: str) -> Guard:
 
 
 def guard_claim(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
-    """The rules of PersistentVolumeClaim: of its class and content, nothing ever changes, and it never gets smaller.
+    """The rules of PersistentVolumeClaim: its class and content never change, and it never gets smaller.
 
-    One of the class `fixed` does not get larger either.
+    A claim of the class `fixed` does not get larger either.
     """
     guards = (immutable_field("spec", "storageClassName"), immutable_field("spec", "dataSource"))
     path = ("spec", "resources", "requests", "storage")
@@ -189,7 +189,7 @@ def guard_set(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors
 
 
 def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
-    """The rules of Service: the address never changes, and each port has a name of its own."""
+    """The rules of Service: the address never changes, and each port has a unique name."""
     found = [port.get("name") for port in dig(new, ("spec", "ports")) or ()]
     doubled = [
         api_errors.cause(f"spec.ports[{at}].name", f"Duplicate value: {name!r}", reason="FieldValueDuplicate")
@@ -200,7 +200,7 @@ def guard_service(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_er
 
 
 def keep_address(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """A Service without an address keeps its old one; a new one is given one."""
+    """A Service without an address keeps its old one; a new Service gets one."""
     spec = new.get("spec") or {}
     return {**new, "spec": {"clusterIP": dig(old, ("spec", "clusterIP")) or ADDRESS, **spec}}
 
@@ -259,7 +259,7 @@ def built_in(group: str, name: str, plural: str, guard: Guard = accept, **option
 
 @functools.cache
 def make_crds() -> tuple[dict[str, Any], ...]:
-    """Every kind of Hearth, made once: their schemas take longer than many a test."""
+    """All kinds of Hearth, created once, because their schemas take longer than many tests."""
     return crd.make_crds()
 
 
@@ -353,7 +353,7 @@ DEFINED_GROUP = "platform.example"
 
 
 def owns_children(kind: Kind) -> bool:
-    """Whether objects of a kind are Stacks to the engine."""
+    """Whether the engine treats objects of a kind as Stacks."""
     return kind in STACK_KINDS.values() or kind.group == DEFINED_GROUP
 
 
@@ -408,7 +408,7 @@ def find_locked(schema: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tu
 def judge_locked(
     old: Mapping[str, Any], new: Mapping[str, Any], path: tuple[str, ...], message: str
 ) -> list[api_errors.Cause]:
-    """A transition rule looks only where there is an old and a new value."""
+    """A transition rule applies only if both an old and a new value exist."""
     before, after = dig(old, path), dig(new, path)
     if before is None or after is None or before == after:
         return []

@@ -1,8 +1,9 @@
 """The result of a write on a single object, or its rejection: rules of the API server as plain functions.
 
-Supports the small part of structural schemas that tests need. As on the real server, mistakes are reported in three ways:
-by an apply (500 without reason), and by a create or an update (400 for unknown fields, 422 for wrong values). Supports
-only quotas that count objects: `spec.hard: {count/probes.testing.hearth.dev: 2}`. Must not know of stores or watchers.
+Supports the small part of structural schemas that tests need. As on the real server, mistakes are reported in three
+ways: by an apply (500 without reason), and by a create or an update (400 for unknown fields, 422 for wrong values).
+Supports only quotas that count objects: `spec.hard: {count/probes.testing.hearth.dev: 2}`. Storage and watches are in
+`fake_server`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def is_in(raw: Object, *, namespace: str) -> bool:
 
 
 def check(served: ServedKind, live: Object | None, wanted: Object) -> None:
-    """Refuse an object that its schema, or a change that the kind's own rules do not allow."""
+    """Refuse an object that violates its schema, or a change that the kind's own rules do not allow."""
     misfits = list(find_misfits(validated_part(wanted), served.schema or {}))
     unknown = [misfit.path for misfit in misfits if misfit.is_unknown]
     if unknown:
@@ -132,7 +133,7 @@ def with_managed_fields(raw: Object, entries: list[Object]) -> Object:
 
 
 def merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7386: maps are merged, null takes a key away, everything else replaces."""
+    """RFC 7386: maps are merged, null removes a key, and other values replace."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}
@@ -151,7 +152,7 @@ def fill(raw: Object, served: ServedKind, live: Object | None = None) -> Object:
 
 
 def is_same(live: Object, wanted: Object) -> bool:
-    """Whether a write changes nothing, times of field managers apart."""
+    """Whether a write changes nothing, except times of field managers."""
     return stripped(live) == stripped(wanted)
 
 
@@ -168,7 +169,7 @@ def has_new_generation(live: Object, wanted: Object, served: ServedKind) -> bool
 
 
 def check_quotas(quotas: Iterable[Object], kind: Kind, name: str, *, used: int) -> None:
-    """Refuse one more object of that kind where a quota is full. used: how many there are."""
+    """Refuse another object of that kind if a quota is full. used: the number of existing objects."""
     key = find_quota_key(kind)
     for quota in quotas:
         hard = read_quota(quota)
@@ -178,13 +179,13 @@ def check_quotas(quotas: Iterable[Object], kind: Kind, name: str, *, used: int) 
 
 
 def count_quota(quota: Object, used: dict[str, int]) -> Object:
-    """The status of a quota, given how many objects there are by key."""
+    """The status of a quota, given the number of objects by key."""
     hard = read_quota(quota)
     return {"hard": hard, "used": {key: str(used.get(key, 0)) for key in hard}}
 
 
 def find_quota_key(kind: Kind) -> str:
-    """How a quota names the number of objects of a kind."""
+    """The key for the number of objects of a kind in a quota."""
     return f"count/{api_errors.resource_name(kind)}"
 
 
@@ -194,7 +195,7 @@ def read_quota(quota: Object) -> dict[str, Any]:
 
 
 def find_misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[Misfit]:
-    """Every place of `value` that does not fit."""
+    """Every place of `value` that violates the schema."""
     if schema.get("x-kubernetes-int-or-string"):
         if not isinstance(value, int | str) or isinstance(value, bool):
             yield mistyped(path, "integer,string", value)
@@ -212,7 +213,7 @@ def find_misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Itera
 
 
 def find_value_misfits(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Misfit]:
-    """Where a value of the right type is not allowed."""
+    """Places where a value of the right type is not allowed."""
     if "minimum" in schema and value < schema["minimum"]:
         limit = schema["minimum"]
         message = f"Invalid value: {value}: {path} in body should be greater than or equal to {limit}"
@@ -225,7 +226,7 @@ def find_value_misfits(value: Any, schema: Mapping[str, Any], path: str) -> Iter
 
 
 def find_field_misfits(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[Misfit]:
-    """Where the fields of a map are unknown, missing, or wrong themselves."""
+    """Places where the fields of a map are unknown, missing or invalid."""
     properties = schema.get("properties", {})
     for name in schema.get("required", ()):
         if name not in value:

@@ -1,7 +1,7 @@
 """An in-memory API server: raw objects, field ownership, preconditions, finalizers, and watchers.
 
-Implements the verbs and errors of a real server. Must not know of stacks, engines or faults; its time and uids are
-passed in or counted, so the same calls give the same objects.
+Implements the verbs and errors of a real server. Time is an argument and UIDs are counted, so the same calls give the
+same objects. Faults are in `request_faults`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FakeServer:
         return self._version
 
     def find_kind(self, raw: Mapping[str, Any]) -> Kind:
-        """The kind that a manifest names; refused as unknown where it is not served."""
+        """The kind of a manifest; raises an error if it is not served."""
         kind = self.kinds.find(raw["apiVersion"], raw["kind"])
         if kind is None:
             raise api_errors.unknown_kind()
@@ -85,13 +85,13 @@ class FakeServer:
     # ------------------------------------------------------------ writing
 
     def restore(self, raw: Object) -> None:
-        """Put back an object that a server had before, as it was there, its uid and field managers included."""
+        """Store an object of an earlier server unchanged, including its UID and field managers."""
         kind = self.find_kind(raw)
         self._uids += 1
         self._tell(kind, None, self._put(kind, raw))
 
     def create(self, raw: Object, *, manager: str, dry_run: bool = False) -> Object:
-        """POST; a name is made where only `generateName` is stated."""
+        """POST; a name is generated if only `generateName` is set."""
         kind = self.find_kind(raw)
         served = self._served(kind)
         metadata = dict(raw["metadata"])
@@ -119,7 +119,7 @@ class FakeServer:
         return self._change(served, live, fake_objects.keep_system_fields(live, raw, served), manager=manager)
 
     def patch(self, kind: Kind, namespace: str, name: str, patch: Object, *, manager: str) -> Object:
-        """A JSON merge patch; a stated resourceVersion must be the object's."""
+        """A JSON merge patch; a resourceVersion in it must match the object's."""
         served = self._served(kind)
         live = self.get(kind, namespace, name)
         stated = patch.get("metadata", {})
@@ -338,7 +338,7 @@ class FakeServer:
         return dict(stored)
 
     def _remove(self, kind: Kind, live: Object) -> None:
-        """Take the object away, then everything that it owned or held."""
+        """Remove the object, then everything that it owned or held."""
         self._version += 1
         metadata = live["metadata"]
         namespace = metadata.get("namespace", "")
@@ -380,7 +380,7 @@ class FakeServer:
                 self.patch(kind, *key, {"metadata": {"finalizers": left or None}}, manager="garbage-collector")
 
     def _orphan(self, uid: str) -> None:
-        """Take the owner away from everything that it owns."""
+        """Remove the owner reference from all owned objects."""
         for kind, key in list(self._owned.pop(uid, ())):
             raw = self.find(kind, *key)
             if raw is not None:
@@ -415,7 +415,7 @@ class FakeServer:
         self.delete(kind, namespace, raw["metadata"]["name"])
 
     def _empty(self, kind: Kind, name: str) -> None:
-        """Delete the content of a namespace or of a kind that is going."""
+        """Delete the content of a namespace or kind in deletion."""
         if kind == fake_kinds.NAMESPACE.kind:
             self._delete_all(
                 [(each, raw) for each, raw in self.everything() if fake_objects.is_in(raw, namespace=name)]
@@ -434,7 +434,7 @@ class FakeServer:
                 self.delete(kind, namespace, name)
 
     def _finish_namespace(self, name: str) -> None:
-        """Remove a namespace that was waiting to be empty, and is."""
+        """Remove a namespace in deletion once it is empty."""
         found = self.find(fake_kinds.NAMESPACE.kind, "", name)
         if found is None or "deletionTimestamp" not in found["metadata"]:
             return
@@ -442,7 +442,7 @@ class FakeServer:
             self._remove(fake_kinds.NAMESPACE.kind, found)
 
     def _finish_definition(self, kind: Kind) -> None:
-        """Withdraw a kind whose definition was waiting for its last object, and remove that definition."""
+        """Stop serving a kind whose definition waited for its last object, and remove the definition."""
         found = self.find(_DEFINITIONS, "", f"{kind.plural}.{kind.group}")
         if found is None or "deletionTimestamp" not in found["metadata"] or self.list_all(kind):
             return
@@ -463,7 +463,7 @@ FOREGROUND = "foregroundDeletion"
 
 
 def find_grace(kind: Kind, raw: Object) -> int:
-    """The seconds that a kubelet has to end the containers of a Pod; 0 for one that runs nowhere, and for other kinds."""
+    """The grace period of a Pod in seconds; 0 for Pods without a node, and for other kinds."""
     is_running = kind.key == "Pod" and "nodeName" in raw["spec"] and not is_finished(raw)
     return int(raw["spec"].get("terminationGracePeriodSeconds", GRACE)) if is_running else 0
 

@@ -1,7 +1,7 @@
 """Field ownership as in the API server: the leaves of an object, their owners, and merging sets of leaves.
 
-A leaf is a path of the elements that `managedFields` uses (`f:spec`, `k:{"name":"web"}`, `v:"x"`). Knows only the shape
-of objects; must not know of requests or of time.
+A leaf is a path of the elements that `managedFields` uses (`f:spec`, `k:{"name":"web"}`, `v:"x"`). Works on the shape
+of objects; requests and times are in `managed_fields`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def is_atomic_map(shape: Shape, path: tuple[str, ...]) -> bool:
 
 
 def item_element(item: Any, keys: tuple[str, ...]) -> str:
-    """How `managedFields` names one item of a keyed list or set."""
+    """The element for an item of a keyed list or set in `managedFields`."""
     if not keys:
         return "v:" + json.dumps(item, separators=(",", ":"))
     values = {key: item.get(key, DEFAULTS.get(key)) for key in keys}
@@ -87,7 +87,7 @@ def item_element(item: Any, keys: tuple[str, ...]) -> str:
 
 
 def flatten(value: Any, shape: Shape) -> dict[FieldPath, Any]:
-    """Every leaf of an object that a user can own, with its value; status left out where it has its own door."""
+    """Every leaf of an object that a user can own, with its value; without the status if that is a subresource."""
     leaves: dict[FieldPath, Any] = {}
     for key, inner in value.items():
         if key in {"apiVersion", "kind"} or (key == "status" and shape.has_status):
@@ -203,7 +203,7 @@ def merge_items(
 
 
 def remove(value: Any, path: FieldPath, shape: Shape, names: tuple[str, ...] = ()) -> Any:
-    """`value` without the leaf at `path`; maps that became empty by it go as well (None)."""
+    """`value` without the leaf at `path`; maps that become empty are removed as well (None)."""
     element, rest = path[0], path[1:]
     if isinstance(value, list):
         keys = list_keys(shape, names) or ()

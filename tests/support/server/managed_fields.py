@@ -1,6 +1,6 @@
 """Field ownership after a write: updates an object's `managedFields`.
 
-Works on values; must not know of stores or requests.
+Works on values only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Manager:
 
     @property
     def title(self) -> str:
-        """As the server's conflict messages name it."""
+        """The name of an entry in the server's conflict messages."""
         part = f" with subresource {self.subresource!r}".replace("'", '"') if self.subresource else ""
         return f'"{self.name}"{part} using {self.api_version}'
 
@@ -53,7 +53,7 @@ def parse(raw: Object) -> list[Manager]:
 
 
 def with_entries(raw: Object, entries: list[Manager]) -> Object:
-    """The object with these entries; those that own nothing are left out."""
+    """The object with these entries; entries that own nothing are left out."""
     written = [
         {
             "manager": entry.name,
@@ -85,9 +85,10 @@ def record_status(live: Object, wanted: Object, shape: Shape, *, manager: str, t
 
 
 def record_scale(live: Object, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
-    """The same for a write of the replica count by way of the subresource `scale`.
+    """The same for a write of the replica count through the subresource `scale`.
 
-    Its JSON omits a count of 0, so that nothing owns it then; and where nothing owns it, no writer is recorded.
+    Its JSON omits a count of 0, so that the count then has no owner. Later writes of a count without an owner record no
+    writer.
     """
     before, after = field_sets.flatten(live, shape), field_sets.flatten(wanted, shape)
     owned = frozenset().union(*(entry.fields for entry in parse(live)))
@@ -184,7 +185,7 @@ def without_system_fields(manifest: Object, live: Object | None, shape: Shape) -
 
 
 def yield_fields(base: Object, merged: Object, others: list[Manager], shape: Shape, *, force: bool) -> list[Manager]:
-    """The others' entries without the applied fields; rejected if the apply may not take them."""
+    """The others' entries without the applied fields; rejected if the apply must not take them."""
     before, after = field_sets.flatten(base, shape), field_sets.flatten(merged, shape)
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
     contested = {entry.title: sorted(entry.fields & changed) for entry in others if entry.fields & changed}

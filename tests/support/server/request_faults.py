@@ -1,6 +1,6 @@
 """Counts all requests of engines to the fake cluster, and injects faults for tests.
 
-Outlives the engines. Must not know what a request does.
+It lives longer than the engines. The effects of requests are in `fake_server`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Request:
 
 
 class Lost(Exception):
-    """The request takes effect, and no answer comes."""
+    """The request takes effect, but no response arrives."""
 
 
 Refusal: TypeAlias = Callable[[Request], Exception]
@@ -85,7 +85,7 @@ REFUSALS: Mapping[str, Refusal] = {
         request.kind, request.name, [api_errors.cause("spec.value", "Invalid value: must be even")]
     ),
 }
-"""The ways in which a request can fail, by the word that stories use."""
+"""The errors that a request can get, by the word that stories use."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Trouble:
     """Number of failures; None for all until the fault is removed."""
 
     def meets(self, request: Request) -> bool:
-        """Whether this request is to fail."""
+        """Whether this request must fail."""
         if request.verb not in self.verbs or self.times == 0:
             return False
         return self.resource in (None, request.resource) and self.kind in (None, request.kind.name)
@@ -118,7 +118,7 @@ class Interruption:
 
 @dataclass(slots=True)
 class Traffic:
-    """All requests so far, and the plans for those to come."""
+    """All requests so far, and planned faults."""
 
     requests: list[Request] = field(default_factory=list)
     namespaces: frozenset[str] | None = None
@@ -145,7 +145,7 @@ class Traffic:
     unanswered: set[str] = field(default_factory=set)
     """Kinds whose future lists never arrive."""
     failing: set[str] = field(default_factory=set)
-    """Those of the unanswered kinds whose lists fail visibly."""
+    """Unanswered kinds whose lists fail visibly."""
     listeners: list[Callable[[Request], None]] = field(default_factory=list)
     """Called with every request as it arrives, no matter whether it succeeds."""
 
@@ -188,5 +188,5 @@ class Traffic:
         return REFUSALS[how](request) if how is not None and how in REFUSALS else None
 
     def count(self, since: int = 0) -> Counter[str]:
-        """How many requests of each verb were sent after the first `since`."""
+        """Number of requests by verb, without the first `since` requests."""
         return Counter(request.verb for request in self.requests[since:])

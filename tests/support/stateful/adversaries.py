@@ -1,6 +1,6 @@
 """Clients that undo the operator's writes: each checks the children of a Stack ten times a second and acts on them.
 
-Must not know how the operator reacts.
+The operator's reaction is checked in `stack_session`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def delete_ready(victim: Victim) -> None:
 
 
 async def revert(victim: Victim) -> None:
-    """Set the same other value, whenever it was set back."""
+    """Set the same other value whenever it was reverted."""
     if victim.value != "9":
         await victim.set_value(9)
 
@@ -100,20 +100,20 @@ async def alternate(victim: Victim) -> None:
 
 
 async def prune(victim: Victim) -> None:
-    """Take the field away."""
+    """Remove the field."""
     if victim.value:
         await victim.set_value(None)
 
 
 async def strip(victim: Victim) -> None:
-    """Take all annotations of the operator away, one after the other."""
+    """Remove all annotations of the operator, one after the other."""
     kept = [key for key in victim.raw["metadata"].get("annotations") or () if key.startswith(names.GROUP)]
     if kept:
         await victim.patch({"metadata": {"annotations": {kept[victim.tick % len(kept)]: None}}})
 
 
 async def relabel(victim: Victim) -> None:
-    """Remove the label by which the operator recognizes its objects."""
+    """Remove the label that identifies objects of the operator."""
     await victim.patch({"metadata": {"labels": {names.LABEL_STACK_UID: None}}})
 
 
@@ -124,7 +124,7 @@ async def lock(victim: Victim) -> None:
 
 
 async def hold(victim: Victim) -> None:
-    """Add a finalizer, delete, and let the object go a second later."""
+    """Add a finalizer, delete the object, and remove the finalizer a second later."""
     metadata = victim.raw["metadata"]
     if "deletionTimestamp" not in metadata:
         await victim.patch({"metadata": {"finalizers": [*metadata.get("finalizers", ()), FINALIZER]}})

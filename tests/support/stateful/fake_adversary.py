@@ -1,6 +1,4 @@
-"""An adversary of all children in a fake world, which also acts inside the server. Must not know how the operator
-reacts.
-"""
+"""An adversary of all children in a fake world, which also acts inside the server."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ class FakeAdversary:
         name: str = "",
         key: str = "value",
     ) -> None:
-        """kinds: of the children that it cares for; name: of the only one; key: as `Victim.key`."""
+        """kinds: the kinds of attacked children; name: of the only attacked child; key: as `Victim.key`."""
         self._world, self._kinds, self._chance, self._name = world, kinds, chance, name
         self._flags = frozenset(deeds) - frozenset(DEEDS)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,7 +59,7 @@ class FakeAdversary:
         self._adversary.start()
 
     async def stop(self) -> None:
-        """End; everything it denied is allowed again."""
+        """Stop; everything it denied is allowed again."""
         await self._adversary.stop()
         tasks = list(self._tasks)
         for task in tasks:

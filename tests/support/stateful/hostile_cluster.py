@@ -1,7 +1,7 @@
 """A hostile server of another cluster, and kubeconfigs that lead to it or nowhere, in the fake world.
 
-The server sends well-formed lies: data that no client may trust, and that a tenant who runs a server can send. Must not
-know how the operator reacts.
+The server sends well-formed lies: data that no client may trust, and that a tenant who runs a server can send. The
+operator's reaction is checked by the tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Lie: TypeAlias = Callable[["HostileServer", Object], Object]
 
 
 def change_uid(server: HostileServer, raw: Object) -> Object:
-    """Another object each time."""
+    """Return another UID each time."""
     raw["metadata"]["uid"] = f"lie-{next(server.numbers)}"
     return raw
 
@@ -40,7 +40,7 @@ def age(server: HostileServer, raw: Object) -> Object:
 
 
 def empty(_server: HostileServer, raw: Object) -> Object:
-    """Nothing but its name."""
+    """Return only the name."""
     return {key: raw[key] for key in ("apiVersion", "kind", "metadata") if key in raw}
 
 
@@ -61,7 +61,7 @@ def forge(server: HostileServer, raw: Object) -> Object:
 
 
 def bloat(_server: HostileServer, raw: Object) -> Object:
-    """A status with words of its own, as long as it likes."""
+    """Return a very long status."""
     words = "\u202e\x1b]0;" + "x" * 20_000
     raw["status"] = {"phase": words, "conditions": [{"type": "Ready", "status": "False", "message": words}] * 50}
     return raw
@@ -144,7 +144,7 @@ class HostileServer:
 
 
 def attach(other: OtherServer, hostile: HostileServer) -> None:
-    """Let the hostile server speak for that cluster."""
+    """Let the hostile server answer for that cluster."""
     other.bend, other.bend_events = hostile.bend, hostile.bend_events
 
 

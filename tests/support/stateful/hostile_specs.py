@@ -1,6 +1,6 @@
 """Specs that a hostile tenant writes into its Stacks: nonsense, bombs, and one valid Stack.
 
-Values only; must not know of worlds.
+Contains only values.
 """
 
 from __future__ import annotations

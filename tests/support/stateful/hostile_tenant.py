@@ -1,7 +1,7 @@
 """A hostile tenant in the fake world: it may do anything in its own namespace, and knows the contents of all other
 objects.
 
-Every action is one or a few writes that bypass the operator. Must not know the purpose of others' Stacks.
+Every action is one or a few writes that bypass the operator.
 """
 
 from __future__ import annotations
@@ -117,14 +117,14 @@ class Mallory:
             self.uids.add(raw["metadata"]["uid"])
 
     def do(self, deed: Deed) -> None:
-        """Do one action; writes that the server rejects have no effect."""
+        """Perform one action; writes that the server rejects have no effect."""
         self.is_acting = True
         with contextlib.suppress(errors.ApiStatusError):
             ACTS[deed.act](self, deed.number, deed.other)
         self.is_acting = False
 
     def find_unnamed(self) -> list[str]:
-        """Its Stacks whose forged revisions, or whose status that it wrote itself, were not noticed."""
+        """Its Stacks whose forged revisions or forged status were not noticed."""
         wrong = []
         for stack in self.own(STACK):
             if "deletionTimestamp" in stack["metadata"]:
@@ -176,7 +176,7 @@ class Mallory:
         yield from found[number % len(found) :][:1] if found else ()
 
     def next_name(self, prefix: str) -> str:
-        """A name that was never there."""
+        """A name that was never used."""
         self.made += 1
         return f"{prefix}-{self.made}"
 
@@ -191,7 +191,10 @@ def describe_revision(raw: Object) -> tuple[object, ...]:
 
 
 def is_of(raw: Object, stack_uid: str) -> bool:
-    """Whether a revision has the label of a Stack, and claims a signature: without one it is of an earlier version."""
+    """Whether a revision has the label of a Stack and any signature.
+
+    A revision without one is from an earlier version.
+    """
     is_signed = bool(invariants.annotations_of(raw).get(names.ANNOTATION_SIGNATURE))
     return is_signed and invariants.labels_of(raw).get(names.LABEL_STACK_UID) == stack_uid
 
@@ -205,7 +208,7 @@ def is_hostile(raw: Object) -> bool:
 
 
 def write_stack(mallory: Mallory, number: int, other: int) -> None:
-    """A Stack of some nonsense, a new one or in the place of another."""
+    """Write a nonsense Stack, either a new one or over an existing one."""
     spec = list(hostile_specs.SPECS.values())[number % len(hostile_specs.SPECS)]
     stacks = [raw for raw in mallory.own(STACK) if names.LABEL_RESOURCE not in invariants.labels_of(raw)]
     if len(stacks) < MOST:
@@ -222,7 +225,7 @@ def delete_something(mallory: Mallory, number: int, other: int) -> None:
 
 
 def patch_status(mallory: Mallory, number: int, other: int) -> None:
-    """The status of a Stack becomes nonsense."""
+    """Write nonsense into the status of a Stack."""
     for raw in mallory.pick(mallory.own(STACK), number):
         status = STATUSES[other % len(STATUSES)]
         mallory.server.patch_status(STACK, NAMESPACE, raw["metadata"]["name"], status, manager=MANAGER)
@@ -237,7 +240,7 @@ def copy_status(mallory: Mallory, number: int, other: int) -> None:
 
 
 def tamper_revision(mallory: Mallory, number: int, other: int) -> None:
-    """The metadata of a stored revision say something else."""
+    """Change the metadata of a stored revision."""
     keys = (names.ANNOTATION_REVISION, names.ANNOTATION_HASH, names.ANNOTATION_KINDS, names.ANNOTATION_SIGNATURE)
     for raw in mallory.pick(mallory.own(REVISION), number):
         key = keys[other % len(keys)]
@@ -268,7 +271,7 @@ def annotate_stack(mallory: Mallory, number: int, other: int) -> None:
 
 
 def forge_child(mallory: Mallory, number: int, other: int) -> None:
-    """A copy of another's child, its labels and annotations included, with a finalizer or without."""
+    """Copy another tenant's child with its labels and annotations, with or without a finalizer."""
     for raw in mallory.pick(mallory.others(), number):
         claimed = {names.ANNOTATION_REQUIRES: "a/1,b/1,c/1,d/1"} if other % 5 == 0 else {}
         metadata = {
@@ -282,7 +285,7 @@ def forge_child(mallory: Mallory, number: int, other: int) -> None:
 
 
 def forge_revision(mallory: Mallory, number: int, other: int) -> None:
-    """A revision of another's Stack, or an own one with other contents."""
+    """Create a revision for another tenant's Stack, or change the content of an own one."""
     owners = [raw for raw in mallory.server.list_all(REVISION) if other % 2 or is_hostile(raw)]
     for raw in mallory.pick(owners, number):
         claimed = ("1", "2", "3", "77", str(2**63 - 1), NINES, "-1", "")[(number + other) % 8]
@@ -310,7 +313,7 @@ def mark(mallory: Mallory, number: int, other: int) -> None:
 
 
 def write_source(mallory: Mallory, number: int, other: int) -> None:
-    """A source that its Stacks read says something else."""
+    """Change a source that its Stacks read."""
     name = f"source-{number % 3}"
     data = {"n": ("7", "!!int tagsecret99", "[" * 400, "0x_", "&a [*a]", NINES, "{}")[other % 7]}
     live = mallory.server.find(CONFIG_MAP, NAMESPACE, name)

@@ -16,7 +16,7 @@ from support.stateful.target_model import Mind
 
 
 def key_of(template: Mapping[str, Any]) -> str:
-    """A definition as the model knows it."""
+    """The key of a definition in the model."""
     return json.dumps(template, sort_keys=True)
 
 
@@ -28,7 +28,7 @@ def resources_of(key: str) -> dict[str, Any]:
 
 @functools.cache
 def must_fail(key: str) -> bool:
-    """Whether a definition can never be reached: one of its resources says that it fails."""
+    """Whether a definition can never be reached, because one of its resources always fails."""
     return any("fails" in (each["manifest"].get("spec") or {}) for each in resources_of(key).values())
 
 
@@ -39,7 +39,7 @@ def may_fail(key: str) -> bool:
 
 
 def is_locked(resource: Mapping[str, Any]) -> bool:
-    """Whether a resource has a value that cannot be changed, nor may it be replaced."""
+    """Whether a resource has an immutable value and must not be replaced."""
     spec = resource["manifest"].get("spec") or {}
     policy = (resource.get("updatePolicy") or {}).get("replace", "Never")
     # Two objects cannot have one name at the same time.
@@ -133,7 +133,7 @@ def find_wrong_refused(stack: Object) -> Iterator[str]:
 
 
 def find_wrong_complete(stack: Object, found: list[Object], mind: Mind) -> Iterator[str]:
-    """A Stack that says it is complete is so in every detail."""
+    """Check that a complete Stack is complete in every detail."""
     phase, wants = stack["status"]["phase"], resources_of(mind.wants)
     if (phase == "RollbackComplete") != (mind.cause != target_model.SPEC):
         yield f"the phase is {phase}, and what is followed is {mind.cause}"
@@ -149,7 +149,7 @@ def find_wrong_complete(stack: Object, found: list[Object], mind: Mind) -> Itera
 
 
 def is_spared(raw: Object, wants: Mapping[str, Any]) -> bool:
-    """Whether an object is one of those that an automatic rollback leaves standing."""
+    """Whether an automatic rollback keeps the object."""
     if raw["kind"] != CLAIM:
         return False
     resource = wants.get(invariants.whose(raw)[1])
@@ -195,7 +195,7 @@ def is_data(found: list[Object]) -> bool:
 
 
 def is_required(raw: Object, found: list[Object]) -> bool:
-    """Whether another object was made from this one."""
+    """Whether another object was evaluated from this one."""
     _, resource, number, _ = invariants.which(raw)
     return any(
         f"{resource}/{number}" in invariants.annotations_of(each).get(names.ANNOTATION_REQUIRES, "").split(",")
@@ -221,7 +221,9 @@ def is_rolling(resource: Mapping[str, Any]) -> bool:
 
 
 def count_most_applies(revisions: Mapping[int, str], cause: str) -> Callable[[str], int]:
-    """How often one edit may have a resource applied: once, once more where a change is refused, and for a way back."""
+    """Maximum number of applies of a resource for one edit: one, plus one for a refused change, plus one for a
+    rollback.
+    """
 
     def most(name: str) -> int:
         has_lock = any(

@@ -1,6 +1,6 @@
 """Manifests with members: groups, and Stacks within a Stack, here or in another cluster.
 
-Each passes one text down and one value up. Must not know of drafts.
+Each passes one text down and one value up.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random templates as values that are easily changed at random: drafts of resources, and edits of them.
 
-Every draft makes a template without mistakes. Knows the words of templates; must not know of worlds.
+Every draft gives a template without mistakes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Draft:
     """Whether the members of a collection with explicit names have other keys with the same names."""
 
     def list_names(self) -> set[tuple[str, str]]:
-        """The kinds and names that it states."""
+        """The kinds and explicit names of its objects."""
         if not self.called or self.kind not in OBJECTS:
             return set()
         if self.keys is None:
@@ -284,7 +284,7 @@ def _rename(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
 
 
 def _invert(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
-    """A dependency is turned round."""
+    """Reverse a dependency."""
     pairs = [(name, use) for name, draft in sorted(drafts.items()) for use in draft.uses]
     if not pairs:
         return drafts

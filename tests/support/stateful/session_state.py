@@ -33,7 +33,7 @@ class Since:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harassed:
-    """One that is at work."""
+    """An active adversary."""
 
     adversary: FakeAdversary
     deed: str
@@ -55,7 +55,7 @@ class Ordered:
     mistake: str = ""
 
     def make_spec(self) -> Object:
-        """As a Stack's spec."""
+        """Return the target as a Stack's spec."""
         template = random_templates.make_template(self.drafts)
         if self.mistake:
             template["resources"][members.MISTAKEN] = {

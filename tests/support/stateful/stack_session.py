@@ -1,4 +1,4 @@
-"""One Stack in a fake world that stands still between two calls, with a user who does anything at any moment.
+"""One Stack in a fake world that is frozen between two calls, with a user that acts at any moment.
 
 Updates the model along with the world and compares both at rest.
 """
@@ -36,7 +36,7 @@ Result = TypeVar("Result")
 PATIENCE = 900.0
 """Maximum virtual seconds until everything must be healthy: three times the longest backoff."""
 LONG = 700.0
-"""Virtual seconds in which any repeated action would occur: twice the longest backoff."""
+"""Virtual seconds within which any repeated action would occur: twice the longest backoff."""
 MOST_FAULTS = 3
 """Maximum refusals between two rests. With more, a resource might use up its attempts."""
 
@@ -51,7 +51,7 @@ MOST_MINDS = 200
 
 
 class Disagreement(AssertionError):
-    """The world is not as the model says, or something happened that must never happen."""
+    """The world differs from the model, or an invariant was violated."""
 
 
 class Session:
@@ -90,7 +90,7 @@ class Session:
         await self.world.start_controller()
 
     def _bind(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """Plays anyone who binds claims."""
+        """Simulate a provisioner that binds claims."""
         if (
             kind.name != random_templates.CLAIM
             or after is None
@@ -117,7 +117,7 @@ class Session:
         self._closing.close()
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Let the world go on until this is done."""
+        """Run the world until this is done."""
         return self._loop.run_until_complete(coroutine)
 
     # ------------------------------------------------------------ the user
@@ -141,7 +141,7 @@ class Session:
         return sorted(found, key=lambda raw: str(raw["metadata"]["name"]))
 
     def revisions(self) -> dict[int, str]:
-        """By number the definitions that are kept."""
+        """The stored definitions by number."""
         return {
             int(raw["metadata"]["annotations"][names.ANNOTATION_REVISION]): model_comparison.key_of(
                 raw["data"]["template"]
@@ -172,7 +172,7 @@ class Session:
         self.run(self.world.user.replace_spec(STACK, spec))
 
     def annotate(self, verb: str) -> None:
-        """Give an order by an annotation."""
+        """Make a request by an annotation."""
         self.since.others += 1
         self.since.is_retried |= verb == names.REQUEST_RETRY
         self._tokens += 1
@@ -320,7 +320,7 @@ class Session:
         )
 
     def check_always(self) -> None:
-        """Nothing happened that must never happen."""
+        """Check that no invariant was violated."""
         wrong = [*self._find_mistakes(), *self.world.witness.wrong, *self.world.oversight.wrong]
         if wrong:
             self.fail(wrong)
@@ -374,7 +374,7 @@ class Session:
         return model_comparison.find_wrong(stack, found, possible, self.revisions(), is_restarted=self.is_restarted)
 
     def find_unproven(self) -> list[Object]:
-        """The objects whose signature an adversary took away, so that the operator only names them, in an Event."""
+        """The objects whose signature an adversary removed, so that the operator only reports them in an Event."""
         reported = [message for _, _, reason, message in self.world.traffic.events if reason == "UnprovenObjects"]
         return [
             raw
@@ -390,7 +390,7 @@ class Session:
             self.run(self.world.user.delete(Address.of(raw)))
 
     def _check_costs(self) -> None:
-        """One edit, and nothing else: one apply a resource."""
+        """Check that a single edit costs one apply per resource."""
         since, stack = self.since, self.find_stack()
         is_whole = str(expectations.status_of(stack).get("phase")).endswith("Complete")
         if self.is_deleting or not (since.is_clean and is_whole and since.edits <= 1 and not since.others):
@@ -408,7 +408,7 @@ class Session:
             self.fail(wrong)
 
     def _drop_others(self, requests: list[request_faults.Request]) -> list[request_faults.Request]:
-        """Without those that the hostile tenant causes: lists of all namespaces, and an Event for each of its forgeries."""
+        """Remove requests that the hostile tenant causes: lists of all namespaces, and an Event for each forgery."""
         if self.mallory is None:
             return requests
         events = self.world.traffic.events[self.since.events :]
@@ -422,7 +422,7 @@ class Session:
         return kept
 
     def _check_silence(self) -> None:
-        """No more requests are sent, no matter how long there is no leader, and not by another operator either."""
+        """Check that no more requests are sent, even without a leader for a long time, or by another operator."""
         stack = self.find_stack()
         if self.world.traffic.troubles or stack is None:
             return

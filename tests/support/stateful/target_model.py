@@ -1,8 +1,8 @@
 """A model that only knows the target: the definitions that a Stack may follow after all changes by its user so far.
 
-Written from the meaning of targets, not from the operator. It is unknown what the operator noticed before the next
-change or its death, so the model keeps all possible states, and the Stack at rest shows which one it was. Pure; must
-not know of children.
+Written from the meaning of targets, not from the operator's code. The model cannot know which changes the operator
+noticed before the next change or crash, so it keeps all possible states, and the Stack at rest shows the actual one.
+Pure.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mind:
-    """The definition that a Stack follows."""
+    """A possible state: the definition that a Stack follows."""
 
     cause: str = ""
     """The cause of the target; "" before anything was accepted."""
@@ -89,7 +89,7 @@ def settle(mind: Mind, asked: Asked, stated: int, revisions: Mapping[int, str]) 
 
 
 def follow(mind: Mind, cause: str, wants: str, order: Order | None) -> Mind:
-    """Follow a definition; where that is followed already, nothing starts again."""
+    """Follow a definition; if it is already followed, nothing restarts."""
     is_same = mind.cause == cause and mind.wants == wants and (cause != ORDERED or mind.order == order)
     if is_same:
         return dataclasses.replace(mind, order=order, is_refused=False)
@@ -107,7 +107,7 @@ def reach(mind: Mind) -> Mind:
 
 
 def may_give_up(mind: Mind, asked: Asked) -> bool:
-    """Whether a failure sends the Stack back."""
+    """Whether a failure starts a rollback."""
     is_plain = mind.cause == SPEC and not mind.is_reached and not mind.is_refused
     return asked.on_failure and is_plain and mind.wants != mind.last
 
@@ -138,7 +138,7 @@ class Circumstances:
 
 
 def spread(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
-    """Every state of mind that may have come about so far."""
+    """All possible states so far."""
     found: set[Mind] = set()
     queue = list(minds)
     while queue:
@@ -157,7 +157,7 @@ def spread(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
 
 
 def rest(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
-    """The states in which a Stack may come to rest."""
+    """The possible states of a Stack at rest."""
     return {mind for mind in spread(minds, now) if is_settled(mind, now)}
 
 

@@ -41,7 +41,7 @@ class TreeSession(Session):
     # ------------------------------------------------------------ contents
 
     def find_below(self) -> list[Object]:
-        """Every object that belongs to a Stack or group, here and there, by name."""
+        """Every object of a Stack or group in either cluster, by name."""
         servers = (self.world.server, *(each.server for each in self.world.others.values()))
         found = [
             raw
@@ -127,7 +127,7 @@ class TreeSession(Session):
         self.run(self.world.user.create(self._make("StackSnapshot", {"stackName": STACK.name})))
 
     def set_away(self, *, is_away: bool) -> None:
-        """Let the other cluster go away, or come back."""
+        """Disconnect or reconnect the other cluster."""
         if self.world.others[nested_manifests.CLUSTER].is_away != is_away:
             self.since.others += 1
             self.tell(**{f"cluster-{'away' if is_away else 'back'}": nested_manifests.CLUSTER})
@@ -155,7 +155,7 @@ class TreeSession(Session):
         return wrong
 
     def _judge_nested(self, nested: Object) -> Iterator[str]:
-        """A group or nested stack is complete, and all that it states is there."""
+        """Check that groups and nested Stacks are complete, and all of their objects exist."""
         metadata, status = nested["metadata"], expectations.status_of(nested)
         name, uid = metadata["name"], metadata["uid"]
         if "deletionTimestamp" in metadata:
@@ -193,5 +193,5 @@ class TreeSession(Session):
 
 
 def find_sizes(ordered: Ordered) -> dict[str, tuple[str, int]]:
-    """By name the kinds and sizes that the template states."""
+    """The kinds and sizes in the template, by name."""
     return {name: (draft.kind, draft.size) for name, draft in ordered.drafts.items()}

@@ -1,7 +1,4 @@
-"""The actions of story steps on a world. One function per action.
-
-Must not look at the results.
-"""
+"""The actions of story steps on a world. One function per action."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ async def tamper(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> Non
 
 
 async def scale(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Set the replica count of a child, or of the group itself, by way of its scale subresource."""
+    """Set the replica count of a child, or of the group itself, through its scale subresource."""
     if "object" not in what:
         stack.spec = {**stack.spec, "replicas": what["replicas"]}
         await play.world.user.scale(play.address_of(stack.name), what["replicas"], manager=what.get("as", "keda"))
@@ -71,7 +68,7 @@ async def scale(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None
 
 
 async def contend(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Take fields of a child ten times a second, as often as a user took them back; on a real server for a moment."""
+    """Take over fields of a child ten times a second, like a competing user; on a real server only for a moment."""
     address = Address.of(await play.get_child(stack, what["object"]))
     patch: Object = {}
     for path, value in what["set"].items():
@@ -123,7 +120,7 @@ async def recover(what: Any, stack: StackPlayed, play: Play) -> None:
 
 
 async def deny(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Take rights away from the operator's account."""
+    """Remove rights from the operator's account."""
     play.world.traffic.denied.update((verb, what["kind"]) for verb in what["verbs"])
 
 
@@ -165,7 +162,7 @@ async def create_kind(what: str, stack: StackPlayed, play: Play) -> None:
 
 
 async def delete_kind(what: str, stack: StackPlayed, play: Play) -> None:
-    """Take it away again, with all its objects."""
+    """Delete the kind with all its objects."""
     await play.world.user.delete(Address.of(probe_controller.definition(what)))
 
 
@@ -178,12 +175,12 @@ async def create_object(what: Object, stack: StackPlayed, play: Play) -> None:
 
 
 async def delete_other(what: str, stack: StackPlayed, play: Play) -> None:
-    """Delete an object that is no Stack's child: `v1/ConfigMap/name`."""
+    """Delete an object outside of Stacks: `v1/ConfigMap/name`."""
     await play.world.user.delete(play.parse_address(what))
 
 
 async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Change fields of an object that is no Stack's child, or of its status."""
+    """Change fields of an object outside of Stacks, or of its status."""
     patch: Object = {}
     for path, value in what["set"].items():
         put(patch, path, value)
@@ -195,33 +192,33 @@ async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) 
 
 
 async def delete_revisions(what: Any, stack: StackPlayed, play: Play) -> None:
-    """Delete everything that is kept of the Stack's definitions."""
+    """Delete all stored revisions of the Stack."""
     for raw in await play.world.user.find_revisions(stack.uid):
         await play.world.user.delete(Address.of({"apiVersion": "apps/v1", "kind": "ControllerRevision", **raw}))
 
 
 async def annotate(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Annotate the Stack, as kubectl annotate does; null takes away."""
+    """Annotate the Stack, as kubectl annotate does; null removes."""
     await play.world.user.patch(play.address_of(stack.name), {"metadata": {"annotations": dict(what)}})
 
 
 async def hold_events(what: str, stack: StackPlayed, play: Play) -> None:
-    """Let the operator hear nothing about objects of a kind."""
+    """Hold back all events about objects of a kind."""
     play.world.hold_events(what)
 
 
 async def release_events(what: str, stack: StackPlayed, play: Play) -> None:
-    """Let it hear all of that now."""
+    """Deliver the held events."""
     play.world.release_events(what)
 
 
 async def cluster_away(what: str, stack: StackPlayed, play: Play) -> None:
-    """Let another cluster answer no more."""
+    """Disconnect another cluster."""
     play.world.set_away(what, is_away=True)
 
 
 async def cluster_back(what: str, stack: StackPlayed, play: Play) -> None:
-    """Let it answer again."""
+    """Reconnect the cluster."""
     play.world.set_away(what, is_away=False)
 
 

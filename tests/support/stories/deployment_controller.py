@@ -70,7 +70,7 @@ def find_status(deployment: Object) -> Object:
 
 
 class Controller:
-    """Plays the Deployments, Jobs and Pods that it is shown."""
+    """Simulates the Deployments, Jobs and Pods that it receives."""
 
     def __init__(self, server: FakeServer) -> None:
         self._server = server
@@ -78,7 +78,7 @@ class Controller:
         self._numbers = itertools.count()
 
     def show(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        """An object of any kind came, changed or left."""
+        """Handle an added, changed or deleted object."""
         match kind.key:
             case "Deployment.apps" if after is not None:
                 observed = (after.get("status") or {}).get("observedGeneration")

@@ -22,7 +22,7 @@ class InstancePlay(Play):
     """One performance of one story."""
 
     def address_of(self, stack: str) -> Address:
-        """Where that Stack is: as an object of a kind of its own."""
+        """The address of that Stack, as an object of its own kind."""
         if not self._is_instance(stack):
             return super().address_of(stack)
         return Address(
@@ -30,12 +30,12 @@ class InstancePlay(Play):
         )
 
     def _is_instance(self, stack: str) -> bool:
-        """Whether the story itself makes that Stack. Others are nested in one."""
+        """Whether the story itself creates that Stack. Other Stacks are nested."""
         made = {step.stack for step in self._story.steps if step.action == "apply"}
         return self.stacks[stack].kind == names.STACK and stack in made
 
     async def put(self, stack: StackPlayed, spec: Object) -> None:
-        """Write the definition where the template changes, then the instance."""
+        """Write the definition if the template changes, then the instance."""
         if not self._is_instance(stack.name):
             await super().put(stack, spec)
             return
@@ -71,7 +71,7 @@ class InstancePlay(Play):
         await self._world.wait_until(look)
 
     async def after_end(self) -> None:
-        """Delete the definitions; their kinds go too."""
+        """Delete the definitions together with their kinds."""
         for address in self.definitions:
             await self._world.user.delete(address)
 
@@ -87,7 +87,7 @@ def find_kind(stack: str) -> str:
 
 
 def address_of_definition(stack: str) -> Address:
-    """Where the StackDefinition of that kind is."""
+    """The address of the StackDefinition of that kind."""
     plural = f"{find_kind(stack).lower()}s"
     api_version = f"{names.GROUP}/{names.VERSION}"
     return Address(api_version=api_version, kind=names.DEFINITION_KIND, namespace="", name=f"{plural}.{GROUP}")

@@ -58,7 +58,7 @@ def manifest(spec: Object, *, kind: str = "Probe") -> Object:
 
 
 class Stage(Protocol):
-    """Where the player plays: any cluster."""
+    """The cluster that the player writes to."""
 
     async def write_probe_status(self, probe: Object, status: Object) -> None:
         """Merge-patch the status; ignores a deleted probe."""
@@ -139,7 +139,7 @@ class Player:
         self._planned: dict[str, tuple[Any, list[asyncio.Task[None]]]] = {}
 
     def show(self, probe: Object) -> None:
-        """A probe came or changed."""
+        """Handle an added or changed probe."""
         metadata = probe["metadata"]
         uid = metadata["uid"]
         subject = (metadata["generation"], "deletionTimestamp" in metadata)
@@ -158,7 +158,7 @@ class Player:
             end(planned[1])
 
     def stop(self) -> None:
-        """Play no more."""
+        """Stop the simulation."""
         for _, tasks in self._planned.values():
             end(tasks)
         self._planned.clear()

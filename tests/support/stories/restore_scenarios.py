@@ -1,4 +1,4 @@
-"""Restores of StackSnapshots, once for both clusters. Each scenario ends with everything as it says."""
+"""Restores of StackSnapshots, for both clusters. Each scenario ends with the expectations in its docstring."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def restored_members(scene: Scene) -> None:
 
 
 async def restored_stateful_set(scene: Scene) -> None:
-    """Claims of a StatefulSet, including those of scaled-down replicas, are recreated under their names."""
+    """Claims of a StatefulSet, including claims of scaled-down replicas, are recreated under their names."""
     await scene.apply({"db": scene.stateful_set()})
     await scene.reach_stack("CreateComplete")
     await scene.apply({"db": scene.stateful_set(replicas=1)})
@@ -142,7 +142,7 @@ async def restored_after_enlargement(scene: Scene) -> None:
 
 
 async def begin_copies(scene: Scene) -> list[Object]:
-    """A restore that waits until the claims of a StatefulSet are copied: those claims."""
+    """Begin a restore that waits until the claims of a StatefulSet are copied; return these claims."""
     await scene.apply({"db": scene.stateful_set()})
     await scene.reach_stack("CreateComplete")
     await scene.snap()
@@ -182,7 +182,7 @@ async def kept_data(scene: Scene) -> None:
 
 
 async def prepare_set(scene: Scene, **resource: object) -> dict[str, str]:
-    """A Stack with a StatefulSet and a complete snapshot of it; the UIDs of its claims by name."""
+    """Create a Stack with a StatefulSet and a complete snapshot; return the UIDs of its claims by name."""
     await scene.apply({"db": scene.stateful_set() | resource})
     await scene.reach_stack("CreateComplete")
     await scene.snap()
@@ -308,7 +308,7 @@ async def restore_of_lost_volume(scene: Scene) -> None:
 
 
 async def begin_restore(scene: Scene) -> str:
-    """A restore whose new claim waits for its volume; the UID of the old claim."""
+    """Begin a restore whose new claim waits for its volume; return the UID of the old claim."""
     before = await prepare(scene)
     scene.is_binding = False
     await scene.request(toSnapshot="before")
@@ -328,7 +328,7 @@ async def deleted_while_restored(scene: Scene) -> None:
 
 
 async def abandoned_restore(scene: Scene) -> None:
-    """A restore that is taken back before its claims are ready leaves the Stack with its old claim and data."""
+    """A restore that is cancelled before its claims are ready leaves the Stack with its old claim and data."""
     before = await begin_restore(scene)
     await scene.request()
     await scene.reach_stack("UpdateComplete")
@@ -338,7 +338,7 @@ async def abandoned_restore(scene: Scene) -> None:
 
 
 async def overridden_restore(scene: Scene) -> None:
-    """A definition that ends a restore and is taken back does not start it again: the data was written since."""
+    """A definition that ends a restore and is then reverted does not restart it, because data was written since then."""
     before = await begin_restore(scene)
     requested = scene.spec["template"]["resources"]
     scene.is_binding = True

@@ -66,13 +66,13 @@ async def find_set(scene: Scene) -> Object:
 
 
 async def find_claims(scene: Scene, stateful_set: Object) -> dict[str, tuple[str, str]]:
-    """By name the UID and the requested size of each claim."""
+    """UID and requested size of each claim, by name."""
     found = await scene.find_set_claims(stateful_set)
     return {each["metadata"]["name"]: (each["metadata"]["uid"], set_replacement.read_size(each)) for each in found}
 
 
 async def find_pods(scene: Scene, stateful_set: Object) -> dict[str, str]:
-    """By name the UID of each Pod."""
+    """UID of each Pod, by name."""
     metadata = stateful_set["metadata"]
     found: dict[str, str] = {}
     for index in range(REPLICAS):
@@ -97,7 +97,7 @@ def grown(claims: dict[str, tuple[str, str]], size: str) -> dict[str, tuple[str,
 
 
 async def end(scene: Scene) -> None:
-    """Delete the Stack; claims stay, as they do whenever a StatefulSet is deleted, and no Pod does."""
+    """Delete the Stack. The claims remain, as always after the deletion of a StatefulSet, but no Pod does."""
     found = await scene.find_children("StatefulSet")
     claims = [claim for each in found for claim in await scene.find_set_claims(each)]
     await scene.delete("Stack", "shop")
@@ -110,7 +110,7 @@ async def end(scene: Scene) -> None:
 
 
 async def reach_no_pods(scene: Scene, stateful_set: Object) -> None:
-    """Wait until no Pod is left."""
+    """Wait until no Pod remains."""
 
     async def look() -> list[str]:
         return [f"pod/{name} is left" for name in await find_pods(scene, stateful_set)]
@@ -183,7 +183,7 @@ async def fixed_class(scene: Scene) -> None:
 
 
 async def one_fixed_claim(scene: Scene) -> None:
-    """One claim of several that cannot be enlarged: no other one is, and nothing is deleted."""
+    """One of several claims cannot be enlarged: the others are not enlarged either, and nothing is deleted."""
     manifest = scene.claim(storage_class=FIXED, name="data-shop-db-1", labels={"app": "db"})["manifest"]
     manifest["metadata"]["namespace"] = scene.world.namespace
     await scene.world.user.create(manifest)
@@ -221,7 +221,7 @@ async def another_selector(scene: Scene) -> None:
 
 
 async def foreign_claim(scene: Scene) -> None:
-    """A claim that has a name of the StatefulSet, and was not made by it, is not enlarged for it."""
+    """A claim with a name of the StatefulSet that the StatefulSet did not create is not enlarged."""
     before = await begin(scene)
     (first, *_) = await scene.find_set_claims(before)
     await scene.world.user.patch(Address.of(first), {"metadata": {"labels": {"app": None}}})
@@ -253,7 +253,7 @@ async def rolled_back(scene: Scene) -> None:
 
 
 async def later_incarnation(scene: Scene) -> None:
-    """A StatefulSet that was replaced by another name before keeps that name, and so its claims."""
+    """A StatefulSet that was earlier replaced under another name keeps that name, and so its claims."""
     first = await begin(scene)
     await apply(scene, make_set(scene, serviceName="other", replace="CreateFirst"))
     await scene.reach_stack("UpdateComplete")

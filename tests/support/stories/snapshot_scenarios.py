@@ -112,7 +112,7 @@ async def deleted_stack(scene: Scene) -> None:
 
 
 async def failed_volume(scene: Scene) -> None:
-    """A VolumeSnapshot that fails makes the snapshot fail in the words of its driver; both may recover."""
+    """A failed VolumeSnapshot makes the snapshot fail with the message of its driver; both may recover."""
     await scene.apply({"data": scene.claim()})
     await scene.reach_stack("CreateComplete")
     await scene.snap()
@@ -145,7 +145,7 @@ async def foreign_volume_snapshot(scene: Scene) -> None:
 
 
 async def forged_status(scene: Scene) -> None:
-    """A status that another client wrote pins nothing and is not believed."""
+    """A status that another client wrote pins nothing and is ignored."""
     await scene.apply({"web": scene.config(version="1")})
     await scene.reach_stack("CreateComplete")
     await scene.snap()

@@ -118,7 +118,7 @@ class Scene:
         await self.step()
 
     async def step(self) -> None:
-        """Let the operator die and come back where the scenario is about that."""
+        """Restart the operator, if the scenario requests that."""
         if self.restarts:
             await self.world.kill_controller()
             await self.world.start_controller()
@@ -209,7 +209,7 @@ class Scene:
         return [await self.world.user.find(self.address_of_volume(each["snapshot"])) for each in volumes]
 
     async def reach_stack(self, phase: str) -> None:
-        """Wait until the Stack has that phase for its present spec; a driver binds its claims meanwhile."""
+        """Wait until the Stack has that phase for its current spec, while a driver binds its claims."""
 
         async def look() -> list[str]:
             if self.is_binding:
@@ -220,7 +220,7 @@ class Scene:
         await self.reach(look)
 
     async def reach_reason(self, reason: str, *, message: str = "") -> None:
-        """Wait until `Ready` of the Stack has that reason, and words in its message, for its present spec."""
+        """Wait until `Ready` of the Stack has that reason, and these words in its message, for its current spec."""
 
         async def look() -> list[str]:
             found = await self.find_stack() or {}
@@ -262,7 +262,7 @@ class Scene:
         await self.reach(look)
 
     async def reach(self, look: Callable[[], Awaitable[list[str]]]) -> None:
-        """Wait until nothing is wrong. Raises AssertionError."""
+        """Wait until all expectations hold. Raises AssertionError."""
         if await self.world.wait_until(look):
             wrong = await self.world.wait_rest(look, patience=PATIENCE)
             assert not wrong, "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""Stacks as users create them in a world: `default/shop`, and others. Must not know their contents."""
+"""Manifests and addresses of Stacks as users create them in a world: `default/shop`, and others."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def make_stack(spec: Object, *, name: str = STACK.name, namespace: str = STACK.n
 
 
 def address_in(namespace: str, name: str = STACK.name) -> Address:
-    """Where the Stack of that name is, or `shop`."""
+    """The address of the Stack with that name, or of `shop`."""
     return Address(api_version=STACK.api_version, kind=STACK.kind, namespace=namespace, name=name)

@@ -1,7 +1,4 @@
-"""A story as a value: the format of tests/stories/*.yaml, read and checked. tests/stories/README.md describes it.
-
-Must not know of any world.
-"""
+"""A story as a value: the format of tests/stories/*.yaml, read and checked. tests/stories/README.md describes it."""
 
 from __future__ import annotations
 
@@ -67,7 +64,7 @@ SECONDS = {"s": 1, "m": 60}
 
 
 class BadStory(ValueError):
-    """A story file says something that the format does not know."""
+    """A story file violates the format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +200,7 @@ def expand_resource(name: str, resource: Mapping[str, Any]) -> Object:
 
 
 def edit(spec: Any, change: Any) -> Any:
-    """`spec` with a change merged into it: maps are merged, null takes away, all else replaces."""
+    """`spec` with a change merged into it: maps are merged, null removes, and other values replace."""
     if not isinstance(change, dict):
         return change
     edited = dict(spec) if isinstance(spec, dict) else {}

@@ -23,7 +23,7 @@ DISTURBED_PATIENCE = 600.0
 
 
 class StoryFailed(AssertionError):
-    """Something was not as the story says; the message lists everything."""
+    """The result differs from the story; the message lists all differences."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class StackPlayed:
             self.revisions.setdefault(target["revision"], self.spec)
 
     def find_wanted(self, found: Object) -> Object:
-        """The spec that the Stack says it follows."""
+        """The spec that the Stack reports as its target."""
         target = expectations.status_of(found).get("target") or {}
         if target.get("cause", "Spec") == "Spec":
             return self.spec
@@ -112,7 +112,7 @@ class Play:
             until = self._strictness(step.until, stack)
             wrong = await self._world.wait_until(lambda: look(until))
             if wrong and not self._is_strict:
-                # With disturbances, states in between may differ, so the objects of the next step are unknown too.
+                # With disturbances, intermediate results may differ, so the objects of the next step are unknown too.
                 self._is_late, wrong = True, []
         else:
             wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect, stack)), patience=patience)
@@ -216,7 +216,7 @@ class Play:
 
     @property
     def world(self) -> World:
-        """Where it is played."""
+        """The world that the story is played in."""
         return self._world
 
     async def put(self, stack: StackPlayed, spec: Object) -> None:
@@ -232,7 +232,7 @@ class Play:
         )
 
     def address_of(self, stack: str) -> Address:
-        """Where that Stack or group is."""
+        """The address of that Stack or group."""
         return Address(
             api_version=f"{names.GROUP}/{names.VERSION}",
             kind=self.stacks[stack].kind,

@@ -1,6 +1,6 @@
-"""The parts that a storage driver plays in tests: it binds claims, and reports VolumeSnapshots as ready or failed.
+"""Simulates a storage driver: it binds claims, and reports VolumeSnapshots as ready or failed.
 
-Acts only when a test says so. Must not know of operators.
+Acts only when a test requests it.
 """
 
 from __future__ import annotations

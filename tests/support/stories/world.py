@@ -1,6 +1,6 @@
 """The interface between a story and its place: a fake cluster in virtual time, or a real API server.
 
-Both do the user's kubectl actions and run the operator. Must not know of steps or expectations.
+Both perform the user's kubectl actions and run the operator.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Address:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Address:
-        """Where an object is."""
+        """The address of an object."""
         metadata = raw["metadata"]
         return cls(
             api_version=raw["apiVersion"],
@@ -71,7 +71,7 @@ class User(Protocol):
         """The same of the subresource `status`."""
 
     async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
-        """As `kubectl scale`, or an autoscaler: by way of the subresource `scale`."""
+        """Like `kubectl scale` or an autoscaler, through the subresource `scale`."""
 
     async def delete(self, address: Address, *, cascade: str = "background") -> None:
         """As `kubectl delete --wait=false`, which also has `foreground` and `orphan`."""
@@ -98,19 +98,19 @@ class World(Protocol):
         """Start the operator; it knows only the contents of the cluster."""
 
     async def kill_controller(self) -> None:
-        """End it as SIGKILL would."""
+        """Stop it as SIGKILL would."""
 
     async def add_cluster(self, name: str) -> None:
         """Start another cluster, and create a Secret of that name with its kubeconfig."""
 
     def set_away(self, cluster: str, *, is_away: bool) -> None:
-        """Let another cluster go away, or come back."""
+        """Disconnect or reconnect another cluster."""
 
     def hold_events(self, kind: str) -> None:
-        """Let the operator hear nothing about objects of that kind."""
+        """Hold back all events about objects of that kind."""
 
     def release_events(self, kind: str) -> None:
-        """Let it hear all of that now."""
+        """Deliver the held events."""
 
     async def wait(self, seconds: float) -> None:
         """Let time pass."""

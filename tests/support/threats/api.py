@@ -60,7 +60,7 @@ class Answer:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the server did as it was asked."""
+        """Whether the server accepted the request."""
         return self.code < 300
 
     @property
@@ -70,7 +70,7 @@ class Answer:
         return parsed
 
     def expect(self) -> Object:
-        """The body of an answer that must not be a refusal."""
+        """The body of a response that must not be a refusal."""
         assert self.is_accepted, f"{self.code}: {self.text[:2000]}"
         return self.body
 
@@ -105,7 +105,7 @@ class Api:
         )
 
     def create(self, manifest: Object) -> Object:
-        """As `kubectl create`; the created object. See `try_create` where it may be refused."""
+        """Like `kubectl create`; returns the created object. Use `try_create` if it may be refused."""
         return self.try_create(manifest).expect()
 
     def try_create(self, manifest: Object) -> Answer:
@@ -127,7 +127,7 @@ class Api:
         return None if answer.code == 404 else answer.expect()
 
     def list(self, kind: str, namespace: str = "", **query: str) -> list[Object]:
-        """All objects of a kind in a namespace, or in all. query: `labelSelector`, for example."""
+        """All objects of a kind in one or all namespaces. query: for example `labelSelector`."""
         version, _ = find_home(kind)
         items = self.send("GET", find_path(kind, namespace), **query).expect()["items"]
         return [{"apiVersion": version, "kind": kind, **each} for each in items]

@@ -1,4 +1,4 @@
-"""A StackDefinition and its instances in a world of attacks: a kind of sites."""
+"""A StackDefinition of the kind Site and its instances, for attack tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def find_ready(found: Object | None) -> tuple[str, str]:
 
 
 def wait_ready(threats: ThreatWorld, kind: str, namespace: str, name: str, words: str) -> Object:
-    """Until the phase, or reason and message of `Ready`, have these words; the object."""
+    """Wait until the phase, or reason and message of `Ready`, contain these words; return the object."""
 
     def look() -> Object | None:
         found = threats.api.get(kind, namespace, name)
@@ -54,7 +54,7 @@ def wait_ready(threats: ThreatWorld, kind: str, namespace: str, name: str, words
 
 
 def remove(threats: ThreatWorld) -> None:
-    """Delete the definition with its instances: it is not in a namespace that is cleared."""
+    """Delete the definition with its instances, because it is cluster-scoped and not cleared with a namespace."""
     threats.operator.kill()
     if threats.api.send("GET", find_path("Site")).is_accepted:
         for namespace in {each["metadata"]["namespace"] for each in threats.api.list("Site")}:

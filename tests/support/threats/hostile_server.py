@@ -1,4 +1,6 @@
-"""An API server of a tenant whose answers cost its client most: a program of its own, since it needs CPU itself.
+"""A tenant's API server whose responses are as expensive as possible for its client.
+
+A separate program, because it uses much CPU.
 
     python -P hostile_server.py certificate.pem MODE KINDS
 
@@ -138,7 +140,7 @@ def chunk(line: bytes) -> bytes:
 
 
 def write_event(type_: str, version: int, text: str) -> bytes:
-    """An event of an object that no Stack has."""
+    """An event about an object that belongs to no Stack."""
     metadata = {"name": "o", "namespace": "x", "uid": "o", "resourceVersion": str(version)}
     metadata["labels"] = {"hearth.dev/stack-uid": "none", "hearth.dev/resource": "o"}  # type: ignore[assignment]  # a map
     item = {"apiVersion": f"g0.{GROUP}/v1", "kind": "Odd0", "metadata": metadata, "data": text}
@@ -146,7 +148,7 @@ def write_event(type_: str, version: int, text: str) -> bytes:
 
 
 def write_end() -> bytes:
-    """The end of the first set."""
+    """The end of the initial list."""
     metadata = {"resourceVersion": "1", "annotations": {"k8s.io/initial-events-end": "true"}}
     return json.dumps({"type": "BOOKMARK", "object": {"metadata": metadata}}).encode() + b"\n"
 
@@ -162,7 +164,9 @@ async def run(certificate: Path, mode: str, kinds: int) -> None:
 
 @contextlib.contextmanager
 def run_hostile(certificate: Path, mode: str, *, kinds: int = 1) -> Iterator[int]:
-    """The port of such a server in its own process, at the lowest priority: it shares the machine with its victim."""
+    """Run the server in a separate process at the lowest priority, because it shares the machine with its victim;
+    yields its port.
+    """
     command = ["nice", "-n", "19", sys.executable, "-P", __file__, str(certificate), mode, str(kinds)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -1,7 +1,7 @@
-"""Hearth on a control plane as its manifests install it, but for the process itself.
+"""Installs Hearth's manifests on a control plane, except the process itself.
 
-Takes CRDs and rights from the checkout whose operator runs: this one, or that which `HEARTH_THREATS_CHECKOUT` names.
-Imports nothing of it.
+CRDs and rights come from the checkout of the operator: this one, or the one in `HEARTH_THREATS_CHECKOUT`. Imports
+nothing of it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def connect(kubeconfig: Path) -> Api:
 
 
 def install(api: Api, variant: str = USUAL) -> None:
-    """CRDs, namespace, ServiceAccount and rights, and nothing that is not in the manifests. variant: their folder.
+    """Install exactly the CRDs, namespace, ServiceAccount and rights of the manifests. variant: their folder.
 
-    Applied as by `kubectl apply --server-side --force-conflicts`, whose processes took longer than many a test.
+    Applies like `kubectl apply --server-side --force-conflicts`, which would take longer than many tests.
     """
     for manifest in read_manifests(find_root()) if variant == USUAL else render(find_root(), variant):
         api.apply(manifest).expect()
@@ -59,7 +59,7 @@ def install(api: Api, variant: str = USUAL) -> None:
 
 @functools.cache
 def render(root: Path, variant: str) -> tuple[Object, ...]:
-    """The same objects of another variant, as kustomize makes them."""
+    """The same objects of another variant, as kustomize renders them."""
     command = [str(binaries.ensure() / "kubectl"), "kustomize", str(root / "manifests" / variant)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = [manifest for manifest in yaml.load_all(text, Loader=LOADER) if manifest["kind"] in RIGHTS]

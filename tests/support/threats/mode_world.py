@@ -1,6 +1,6 @@
 """Stories under exactly the rights that a variant of the installation grants, as one mode of tenancy.
 
-Each story has a namespace and an operator of its own, which has a token of the shipped ServiceAccount.
+Each story has its own namespace and operator, with a token of the shipped ServiceAccount.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ async def opened(api: Api, admin: Path, operator: Path, *, namespace: str, right
 
 
 def prepare_cluster(api: Api, rights: Rights) -> None:
-    """Let the operator have the kinds of stories as children, as the installation of any kind would."""
+    """Grant the operator rights for the kinds of stories, as the installation of a custom kind would."""
     group = probe_controller.definition()["spec"]["group"]
     verbs = ["list", "watch"]
     if rights.variant != "strict":
@@ -109,7 +109,7 @@ def prepare_cluster(api: Api, rights: Rights) -> None:
 
 
 def prepare_namespace(api: Api, namespace: str, rights: Rights) -> None:
-    """Make the account of the Stacks, and let the operator watch Secrets there if the installation does not."""
+    """Create the account of the Stacks, and let the operator watch Secrets there if the installation does not."""
     operator = {"kind": "ServiceAccount", "name": "hearth", "namespace": DEFAULT_OPERATOR_NAMESPACE}
     if rights.variant == "strict":
         bind(api, namespace, "hearth-watch-secrets", operator)
@@ -131,7 +131,7 @@ def bind(api: Api, namespace: str, role: str, subject: Object) -> None:
 
 
 def find_own_requests(events: Iterator[dict[str, Any]]) -> list[str]:
-    """Writes of children and reads of sources that the operator made as itself: `patch configmaps web`."""
+    """Writes of children and reads of sources with the operator's own account: `patch configmaps web`."""
     found: dict[str, None] = {}
     for event in events:
         if event["user"]["username"] != OPERATOR or event.get("impersonatedUser"):

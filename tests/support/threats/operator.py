@@ -30,7 +30,7 @@ TICK = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """An answer of the operator's HTTP server; code 0: none came."""
+    """A response of the operator's HTTP server; code 0: no response."""
 
     code: int
     text: str
@@ -38,13 +38,13 @@ class Page:
 
     @property
     def is_ok(self) -> bool:
-        """Whether it says that all is well."""
+        """Whether the response reports success."""
         return self.code == 200
 
 
 @dataclass(slots=True)
 class Silence:
-    """How long /healthz kept its caller waiting at most."""
+    """The longest wait for a response of /healthz."""
 
     longest: float = 0.0
     """Seconds."""
@@ -70,7 +70,7 @@ class Operator:
     # ------------------------------------------------------------ its life
 
     def start(self, *, is_ready: bool = True) -> None:
-        """Start it; returns once it is ready, unless that is not waited for."""
+        """Start it; waits until it is ready, unless requested otherwise."""
         assert not self.is_alive
         self.port = self.port or free_port.find_free_port()
         command = [*self.program, "run", "--kubeconfig", str(self.kubeconfig), *self.options]
@@ -84,7 +84,7 @@ class Operator:
             self.wait_ready()
 
     def wait_ready(self, within: float = START) -> None:
-        """Until /readyz is ok. Raises where that does not come about."""
+        """Wait until /readyz is ok. Raises AssertionError after the time limit."""
         latest = time.monotonic() + within
         while not self.get("/readyz").is_ok:
             assert self.is_alive, f"the operator ended with {self.code}:\n{self.read_log()[-3000:]}"
@@ -98,13 +98,13 @@ class Operator:
             self.process.wait()
 
     def stop(self) -> int:
-        """SIGTERM; its exit code."""
+        """Send SIGTERM; return the exit code."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=START)
 
     def restart(self, *options: str, is_ready: bool = True) -> None:
-        """Kill it and start it again. options: those that it has from now on; without any it keeps its own."""
+        """Kill and restart it. options: replace the current ones, which are kept by default."""
         self.kill()
         self.options = options or self.options
         self.start(is_ready=is_ready)
@@ -145,7 +145,7 @@ class Operator:
 
     @contextlib.contextmanager
     def listened_to(self) -> Iterator[Silence]:
-        """Ask for /healthz all the time meanwhile, and note the longest wait for an answer."""
+        """Request /healthz continuously within the block, and record the longest wait for a response."""
         seen, is_done = Silence(), threading.Event()
 
         def ask() -> None:
@@ -163,7 +163,7 @@ class Operator:
     # ------------------------------------------------------------ its log
 
     def read_log(self) -> str:
-        """All that it logged, of all its lives."""
+        """The whole log of all its starts."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
 
     def read_events(self, text: str = "") -> list[dict[str, Any]]:
@@ -175,16 +175,16 @@ class Operator:
 
     @property
     def memory(self) -> float:
-        """MiB that it holds now (VmRSS)."""
+        """Current memory in MiB (VmRSS)."""
         return self._read_status("VmRSS")
 
     @property
     def peak(self) -> float:
-        """MiB that it held at most since its start or `forget_peak` (VmHWM)."""
+        """Peak memory in MiB since its start or `forget_peak` (VmHWM)."""
         return self._read_status("VmHWM")
 
     def forget_peak(self) -> None:
-        """Let `peak` count from now on."""
+        """Restart the measurement of `peak`."""
         self._find_file("clear_refs").write_text("5")
 
     @property

@@ -34,7 +34,7 @@ def write_kubeconfig(cluster: Object, user: Object, *, namespace: str = "") -> s
 
 
 def write_own(threats: ThreatWorld, account: str, *, namespace: str) -> str:
-    """A kubeconfig that works: it leads home, as a ServiceAccount `namespace/name`."""
+    """A working kubeconfig for the home cluster, as a ServiceAccount `namespace/name`."""
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     path = f"/api/v1/namespaces/{account.replace('/', '/serviceaccounts/')}/token"
     token = threats.api.send("POST", path, body=request).expect()["status"]["token"]

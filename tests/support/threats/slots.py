@@ -1,4 +1,4 @@
-"""Control planes for tests whose operator serves all namespaces, apart from the one that other tests share.
+"""Control planes for tests whose operator serves all namespaces, separate from the shared one.
 
 There are `SLOTS` of them on a machine, started when first needed. One test at a time has a slot; the plane of a slot
 stays up until the last worker that used it ends. A developer's own plane (`controlplane.py --name x with -- pytest`)
@@ -48,7 +48,7 @@ class Slots:
             yield self._attend(number)
 
     def close(self) -> None:
-        """Leave all planes; the last process to leave one ends it."""
+        """Leave all planes. The last process to leave a plane stops it."""
         for holder, _ in self._holders.values():
             assert holder.stdin is not None
             holder.stdin.close()

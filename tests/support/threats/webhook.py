@@ -36,7 +36,7 @@ class Reviewed:
     port: int
 
     def point_to(self, port: int) -> None:
-        """Have the API server call that port, under the path that the operator has set."""
+        """Let the API server call that port, with the path that the operator has set."""
         for kind in KINDS:
             found = self.threats.api.get(kind, "", NAME)
             for index, each in enumerate(found["webhooks"] if found else ()):
@@ -58,7 +58,7 @@ class Reviewed:
 
 @contextlib.contextmanager
 def serve(threats: ThreatWorld, *options: str) -> Iterator[Reviewed]:
-    """Within, the operator runs with these options and the webhook, and the API server asks it."""
+    """Within the block, the operator runs with these options and the webhook, and the API server calls it."""
     made = Reviewed(threats=threats, port=free_port.find_free_port())
     configure(threats.api, made.port)
     threats.operator.restart(*options, f"--webhook-address=127.0.0.1:{made.port}")

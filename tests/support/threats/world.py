@@ -58,7 +58,7 @@ CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=(*READ, *WRITE))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Canary:
-    """How soon a new Stack of an uninvolved tenant was served."""
+    """Duration until a new Stack of an uninvolved tenant was served."""
 
     made: float
     """Seconds until the object existed."""
@@ -92,11 +92,11 @@ class Tenant:
         return made
 
     def author(self, *more: Rule) -> Api:
-        """May write Stacks, and nothing else but `more` (`CONFIG_MAPS`)."""
+        """An account that may only write Stacks and the resources in `more` (`CONFIG_MAPS`)."""
         return self.make_account("author", STACKS, *more)
 
     def editor(self, *resources: str, group: str = "") -> Api:
-        """Can write ordinary objects except Stacks. resources: `configmaps` by default."""
+        """An account that can write ordinary objects except Stacks. resources: `configmaps` by default."""
         return self.make_account(
             "editor", Rule(group=group, resources=resources or ("configmaps",), verbs=(*READ, *WRITE))
         )
@@ -106,7 +106,7 @@ class Tenant:
         return self.make_account("annotator", Rule(group=group, resources=resources, verbs=(*READ, "patch")))
 
     def status_patcher(self, *resources: str, group: str = "apps") -> Api:
-        """May patch the subresource `status` of these and nothing else of them. resources: `deployments`, for example."""
+        """An account that may only patch the subresource `status`. resources: for example `deployments`."""
         status = tuple(f"{each}/status" for each in resources)
         readable = Rule(group=group, resources=resources, verbs=READ)
         return self.make_account(
@@ -145,7 +145,7 @@ class ThreatWorld:
         return str(made["metadata"]["name"])
 
     def tenant(self, prefix: str = "tenant") -> Tenant:
-        """A tenant with a namespace of its own."""
+        """A tenant with its own namespace."""
         return Tenant(world=self, namespace=self.make_namespace(prefix))
 
     # ------------------------------------------------------------ Stacks
@@ -155,7 +155,7 @@ class ThreatWorld:
         return (self.api.get("Stack", namespace, name) or {}).get("status") or {}
 
     def wait_phase(self, namespace: str, name: str, *phases: str, within: float = PATIENCE) -> Object:
-        """Until the present generation of a Stack has one of these phases; the Stack."""
+        """Wait until the current generation of a Stack has one of these phases; return the Stack."""
 
         def look() -> Object | None:
             stack = self.api.get("Stack", namespace, name) or {}
@@ -203,7 +203,7 @@ class ThreatWorld:
         return found
 
     def describe_operator(self) -> str:
-        """Its pages and the end of its log."""
+        """The operator's pages and the end of its log."""
         operator = self.operator
         pages = "".join(
             f"{path}: {operator.get(path).code} {operator.get(path).text}\n" for path in ("/healthz", "/readyz")
@@ -254,7 +254,7 @@ def name_of(account: Api) -> str:
 
 
 def see_everything(threats: ThreatWorld, tenant: Tenant) -> str:
-    """All that a reader without a right to Secrets sees of the namespace."""
+    """All data in the namespace that is visible without a right to Secrets."""
     kinds = ("Stack", "Event", "ControllerRevision", "ConfigMap")
     return str([threats.api.list(kind, tenant.namespace) for kind in kinds])
 
@@ -266,7 +266,7 @@ def find_message(threats: ThreatWorld, tenant: Tenant, name: str) -> str:
 
 
 def wait_message(threats: ThreatWorld, tenant: Tenant, name: str, *words: str) -> str:
-    """Until the problems or warnings of a Stack contain these words."""
+    """Wait until the problems or warnings of a Stack contain these words."""
 
     def look() -> str:
         found = find_message(threats, tenant, name)

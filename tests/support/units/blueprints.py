@@ -155,7 +155,7 @@ class World:
         return child
 
     def settle(self, planner: StackPlanner) -> int:
-        """Passes and applies until nothing is left to apply; how many applies that took."""
+        """Run passes and applies until nothing remains to apply; return the number of applies."""
         applies, planned = 0, self.refresh(planner)
         while planned:
             steps = [(key, planner.take_step(key)) for key in planned]
@@ -189,7 +189,7 @@ def make_planner(
     only_namespace: str = "",
     boundary: Boundary = TRUSTED,
 ) -> StackPlanner:
-    """A planner that has not looked at anything."""
+    """A planner before its first pass."""
     return StackPlanner(
         blueprint=blueprint,
         stack=STACK,

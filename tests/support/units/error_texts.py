@@ -1,4 +1,4 @@
-"""The message about an error response, with the name of the object as the engine writes it before the causes."""
+"""The message about an error response, with the object name that the engine puts before the causes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from hearth.plan.retry import api_errors
 
 
 def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidden: Collection[str] = ()) -> str:
-    """The causes after the name, cut as an Event is."""
+    """The causes after the name, truncated as in an Event."""
     text = f"{ref}: {api_errors.describe(code, status, kind=ref.kind, hidden=hidden)}"
     return api_errors.shorten(text, length=api_errors.LONGEST_MESSAGE)

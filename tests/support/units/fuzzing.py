@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 QUICK = settings(
     max_examples=150, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
-"""A second or two, with the same examples in every run."""
+"""Settings for a second or two, with the same examples in every run."""
 LONG = settings(QUICK, max_examples=5_000, derandomize=False)
-"""Minutes, with other examples in every run."""
+"""Settings for minutes, with other examples in every run."""
 
 LEAVES = (
     st.none()

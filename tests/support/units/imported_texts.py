@@ -83,7 +83,7 @@ TYPED: dict[str, dict[str, Strategy]] = {
 
 @strategies.composite
 def typed_manifests(draw: strategies.DrawFn) -> dict[str, Any]:
-    """A manifest that a cluster knows the schema of, and that keeps to it; or one of a kind that no cluster serves."""
+    """A manifest that conforms to a schema of the cluster, or whose kind no cluster serves."""
     manifest: dict[str, Any] = draw(sound_manifests())
     if manifest["kind"] not in TYPED and not manifest["apiVersion"].startswith("example.com"):
         manifest |= {"apiVersion": "v1", "kind": "ConfigMap"}

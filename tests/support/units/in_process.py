@@ -1,4 +1,4 @@
-"""The port `Evaluations` as stories are played: every expression is evaluated at once, in the process that asks."""
+"""The port `Evaluations` for stories: every expression is evaluated at once, in the calling process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hearth.template.cel.evaluation import Answer, Failure, Value
 
 
 class InProcess(Unassisted):
-    """As the port says; bounds nothing."""
+    """See the port; has no limits."""
 
     def admits(self, cost: Cost) -> bool:
         """At any cost."""

@@ -13,7 +13,7 @@ from hearth.serve import logs
 
 @contextlib.contextmanager
 def restored_logging() -> Iterator[None]:
-    """Leave the process's logging as it was found."""
+    """Restore the process's logging configuration."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     levels = {name: logging.getLogger(name).level for name in logs.LIBRARY_LEVELS}

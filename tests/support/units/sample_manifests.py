@@ -1,4 +1,4 @@
-"""One rich manifest for each of many kinds: all ways in which the API server merges fields. Nothing in them runs."""
+"""One rich manifest for each of many kinds, covering all ways the API server merges fields. They run no containers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def kind(group: str, version: str, name: str, *, namespaced: bool = True) -> Kin
 
 
 def shape(of: Kind, **body: object) -> tuple[Kind, Object]:
-    """A row: the kind and a manifest that states something of everything."""
+    """A row: the kind, and a manifest with every form of field."""
     metadata = {"name": "shape", "labels": LABELS, "annotations": {"example.com/note": "x"}}
     return of, {"apiVersion": of.api_version, "kind": of.name, "metadata": metadata, **body}
 

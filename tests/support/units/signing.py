@@ -1,4 +1,4 @@
-"""Signatures on objects of tests: real ones, and those that a test takes on trust."""
+"""Signatures on test objects: real ones, and dummy ones for `Trusting`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from support.checks import members
 
 
 class Trusting:
-    """Takes every signature for ours."""
+    """Accepts every signature."""
 
     def is_signed(self, purpose: str, value: object, signature: str) -> bool:
         return True
 
 
 class Writing:
-    """Signs with something that only `Trusting` takes for a signature."""
+    """Writes a dummy signature that only `Trusting` accepts."""
 
     def sign(self, purpose: str, value: object) -> str:
         """The same for anything."""

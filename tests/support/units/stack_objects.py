@@ -12,7 +12,7 @@ HASHES = KeyedHasher(b"k" * 32)
 
 
 def make_stack(**changes: Any) -> StackObject:
-    """The Stack `a/shop` with UID `u` and no spec, but for these changes."""
+    """The Stack `a/shop` with UID `u` and no spec, except for these changes."""
     stack = StackObject(
         name="shop",
         namespace="a",

@@ -1,4 +1,4 @@
-"""Credentials that a test made up, as a source of credentials."""
+"""Fixed credentials as a source of credentials."""
 
 from __future__ import annotations
 

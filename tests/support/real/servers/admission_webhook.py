@@ -1,6 +1,6 @@
 """An admission webhook on the loopback interface that can allow, deny, hang, fail or be unreachable.
 
-Knows the admission API; must not know who writes, nor why.
+The writes come from the tests.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Webhook:
         return web.json_response({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
 
     def make_configuration(self, name: str, *, namespace: str) -> Object:
-        """The configuration that makes the server call it before each write of a ConfigMap in that namespace, for at
-        most a second.
+        """The configuration that makes the server call the webhook before each write of a ConfigMap in that namespace,
+        with a timeout of one second.
         """
         found = re.search("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", CERTIFICATE.read_text(), re.DOTALL)
         assert found is not None
@@ -87,7 +87,7 @@ class Webhook:
 
 
 async def wait_asked(webhook: Webhook, user: RealUser) -> None:
-    """Until the server has taken notice of the configuration."""
+    """Wait until the server uses the configuration."""
     path = f"/api/v1/namespaces/{user.namespace}/configmaps"
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "asked-"}}
     async with asyncio.timeout(PATIENCE):
@@ -97,7 +97,7 @@ async def wait_asked(webhook: Webhook, user: RealUser) -> None:
 
 @contextlib.asynccontextmanager
 async def run_webhook() -> AsyncIterator[Webhook]:
-    """One on a free port of this machine."""
+    """Run a webhook on a free port of this machine."""
     webhook = Webhook()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)

@@ -31,7 +31,7 @@ class StubServer:
         return [f"{request.method} {request.path}" for request in self.requests]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer the next answer."""
+        """Send the next scripted response."""
         self.requests.append(request)
         self.in_flight += 1
         self.in_flight_most = max(self.in_flight, self.in_flight_most)
@@ -59,7 +59,7 @@ async def run_stub(*answers: Answer) -> AsyncIterator[StubServer]:
 
 
 def says(body: str | bytes, *, code: int = 200, headers: dict[str, str] | None = None) -> Answer:
-    """Always that body."""
+    """Always respond with that body."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         raw = body.encode() if isinstance(body, str) else body
@@ -69,7 +69,7 @@ def says(body: str | bytes, *, code: int = 200, headers: dict[str, str] | None =
 
 
 def routes(answers: Mapping[str, Answer]) -> Answer:
-    """By `METHOD /path` another answer; 404 in plain text for all else. Looked up at each request: it may change."""
+    """Respond by `METHOD /path`; 404 in plain text for other requests. Looked up at each request, so it may change."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         found = answers.get(f"{request.method} {request.path}", says("404 page not found", code=404))
@@ -79,7 +79,7 @@ def routes(answers: Mapping[str, Answer]) -> Answer:
 
 
 def streams(*pieces: bytes, breaks: bool = False) -> Answer:
-    """Those pieces, then the end; or, where it breaks, a connection torn in the middle."""
+    """Send these pieces, then end the stream, or break the connection."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -95,7 +95,7 @@ def streams(*pieces: bytes, breaks: bool = False) -> Answer:
 
 
 def waits(gate: asyncio.Event, then: Answer) -> Answer:
-    """Nothing until `gate` is set, then that answer."""
+    """Wait until `gate` is set, then respond."""
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         await gate.wait()
@@ -105,12 +105,12 @@ def waits(gate: asyncio.Event, then: Answer) -> Answer:
 
 
 async def hangs_up(request: web.BaseRequest) -> web.StreamResponse:
-    """Tear the connection without a word."""
+    """Break the connection without a response."""
     tear(request)
     return web.Response()
 
 
 def tear(request: web.BaseRequest) -> None:
-    """Close the connection under a request."""
+    """Close the connection during a request."""
     if request.transport is not None:
         request.transport.abort()

@@ -1,4 +1,4 @@
-"""Commands that an explanation offers: how they are found in its text, and when one counts as helpful."""
+"""Finds suggested commands in the text of an explanation, and decides whether they helped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATTERNS = (
 
 
 def find_commands(text: str) -> Iterator[str]:
-    """Yield the commands that an explanation offers, behind an arrow, each once."""
+    """Yield the commands that an explanation suggests after an arrow, each once."""
     yield from dict.fromkeys(line.partition(ARROW)[2].strip() for line in text.splitlines() if ARROW in line)
 
 
@@ -39,5 +39,5 @@ def is_answered(command: str, code: int, output: str) -> bool:
 
 
 def find_untried(tried: Collection[str]) -> list[str]:
-    """The commands that should have been offered, and were not."""
+    """The commands that should have been suggested but were not."""
     return [each for each in PATTERNS if not any(command.startswith(each) for command in tried)]

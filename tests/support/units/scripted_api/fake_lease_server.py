@@ -1,6 +1,6 @@
 """One Lease on an in-memory server, as several candidates see it: each may be cut off or delayed.
 
-Knows only the Lease; rejects every change without the current resourceVersion.
+It rejects every change without the current resourceVersion.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LeaseServer:
     watchers: set[asyncio.Queue[bytes]] = field(default_factory=set)
 
     def write(self, spec: Object, owners: object = None) -> Object:
-        """Store that; the Lease as it is then."""
+        """Store the Lease; return the stored one."""
         self.version += 1
         metadata: Object = {"name": "hearth", "namespace": "ops", "uid": "u1", "resourceVersion": str(self.version)}
         metadata |= {"ownerReferences": owners} if owners else {}
@@ -71,7 +71,7 @@ class LeaseServer:
 
 @dataclass(slots=True, eq=False)
 class LeaseConnection:
-    """One candidate's way to the server."""
+    """One candidate's connection to the server."""
 
     server: LeaseServer
     is_cut: bool = False

@@ -1,6 +1,6 @@
-"""A connection whose answers a test writes down beforehand, and the objects and events to write them with.
+"""A connection with scripted responses for watches, and helpers to write the objects and events in them.
 
-Plays `hearth.kube.watch.reflector.Connection` without any network, so that watches run in virtual time.
+Implements `hearth.kube.watch.reflector.Connection` without a network, so that watches run in virtual time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stream:
         self.say(*pieces)
 
     def say(self, *pieces: Piece) -> None:
-        """Bring these next."""
+        """Send these pieces next."""
         for piece in pieces:
             self._pieces.put_nowait(piece)
 
@@ -67,13 +67,13 @@ class Question:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it asks for everything, not only for changes."""
+        """Whether it requests all objects, not only changes."""
         return "resourceVersion" not in self.query and "continue" not in self.query
 
 
 @dataclass(slots=True)
 class ScriptedConnection:
-    """Answers in the order written; once they are used up, every stream is silent and every list is refused."""
+    """Sends responses in order. After the last one, streams stay silent and lists are refused."""
 
     streams: list[Stream | Exception] = field(default_factory=list)
     pages: list[Object | Exception] = field(default_factory=list)
@@ -151,7 +151,7 @@ class ServedKinds:
 def make_object(name: str, version: int, **parts: object) -> Object:
     """A ConfigMap called `name` of stack `s1`, whose uid and resource are its name too.
 
-    parts: `data`, or anything that goes into its metadata; signed for anyone who trusts, unless annotations are given.
+    parts: `data`, or anything that goes into its metadata; signed for `Trusting` readers, unless annotations are given.
     """
     data = parts.pop("data", None)
     labels = {names.LABEL_STACK_UID: "s1", names.LABEL_RESOURCE: name}
@@ -177,12 +177,12 @@ def modified(name: str, version: int, **parts: object) -> bytes:
 
 
 def deleted(name: str, version: int, **parts: object) -> bytes:
-    """The line that shows it gone."""
+    """The line that reports its deletion."""
     return event("DELETED", make_object(name, version, **parts))
 
 
 def bookmark(version: int) -> bytes:
-    """The line that says how far the stream is."""
+    """The line with the current version of the stream."""
     return event("BOOKMARK", {"metadata": {"resourceVersion": str(version)}})
 
 
@@ -204,7 +204,7 @@ def page(version: int, *items: Object, token: str = "") -> Object:
 
 
 async def elapse(seconds: float) -> None:
-    """Let that many seconds of virtual time pass, with everything that is due in them."""
+    """Let that many seconds of virtual time pass, and run everything that is due."""
     loop = virtual_time.get_loop()
     over = loop.create_future()
     loop.call_later(seconds, over.set_result, None)

@@ -1,6 +1,6 @@
 """Templates for tests of mistakes: a valid context for each mistake, and the compiler's messages.
 
-Serves the unit tests of templates; knows no cluster except the kinds of `typed_kinds`.
+The kinds come from `typed_kinds`.
 """
 
 from __future__ import annotations

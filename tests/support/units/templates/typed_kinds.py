@@ -1,6 +1,6 @@
-"""A cluster's kinds with schemas, small enough to read, with every form that published schemas take.
+"""A small set of kinds with schemas, covering every form of published schemas.
 
-Serves the unit tests of templates; must not know of objects.
+For the unit tests of templates.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class TypedKinds:
         self.has_schemas = has_schemas
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """The kind, or None where it is not served."""
+        """The kind, or None if it is not served."""
         group, _, version = api_version.rpartition("/")
         if (group, version, kind) not in SERVED:
             return None
