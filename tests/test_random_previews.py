@@ -1,4 +1,4 @@
-"""Random definitions and edits: the run does what the preview predicted."""
+"""Random definitions and edits: the actual changes equal the preview."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ FORGOTTEN = {
     "external-members-turnover": "only the process that deleted members knows how many it deleted lately",
     "renamed-set": "only the process that saw the definition change compares it with the one before",
 }
-"""Stories that depend on state in the process's memory, with the reason; docs/drift.md and docs/external-objects.md
+"""Stories that depend on data in the process's memory, with the reason; docs/drift.md and docs/external-objects.md
 describe it.
 """
 RACES = frozenset({"adopt-at-once"})

@@ -1,6 +1,6 @@
-"""The life of the process, with something simple in the engine's place: start, signals, order, end.
+"""The process life cycle with a simple engine: start, signals, order, exit.
 
-Each runs in a process of its own, since signals and exit codes belong to one.
+Each test runs a separate process, because signals and exit codes belong to a process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def kubeconfig(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def started(kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """The process, once it says that it has started."""
+    """The process, once it reports its start."""
     command = [sys.executable, str(PROGRAM), str(kubeconfig), *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

@@ -1,4 +1,4 @@
-"""The audit of locked packages, by pip-audit and a service that this process plays, and the lock itself."""
+"""The audit of locked packages, with pip-audit and a simulated service, and the lock itself."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(url: str, *arguments: str) -> int:
 
 
 def beside(code: int) -> list[str]:
-    """A command with that exit code, as the last arguments."""
+    """The last arguments: a command with that exit code."""
     return ["--beside", sys.executable, "-c", f"raise SystemExit({code})"]
 
 

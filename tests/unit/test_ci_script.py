@@ -1,4 +1,4 @@
-"""The script that the GitHub action and the GitLab template run, with a played `kubectl stack` and code host."""
+"""The script of the GitHub action and the GitLab template, with a simulated `kubectl stack` and code host."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Pipeline:
         self.environment = {"PATH": PATH, "PLAYED": str(self.played), "HEARTH_COMMAND": f"{command}"}
 
     def play(self, command: str, *, output: str = "", errors: str = "", code: int = 0) -> None:
-        """Let a subcommand of `kubectl stack` answer so."""
+        """Set the simulated output of a subcommand of `kubectl stack`."""
         for end, content in (("out", output), ("err", errors), ("code", str(code))):
             (self.played / f"{command}.{end}").write_text(content)
 

@@ -1,4 +1,4 @@
-"""The pages for readers: their links, and the modules that they name."""
+"""The documentation pages: their links, and the modules that they mention."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ATTACKS = (
 )
 """The folders of the tests that docs/security.md names."""
 MODULE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z0-9_]+)+\.(?:py|yaml)|test_[a-z0-9_]+\.py)`")
-"""A module, or a data file next to modules. A name without its folder is a file of the user."""
+"""Matches a module, or a data file next to modules. A name without a folder is a user's file."""
 
 
 def find_anchors(page: Path) -> set[str]:

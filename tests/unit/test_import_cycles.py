@@ -1,4 +1,4 @@
-"""No module imports itself by way of others: which one is imported first must not matter."""
+"""No module imports itself indirectly, so the order of imports does not matter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support import repository
 
 
 def list_imports(tree: ast.Module) -> Iterator[str]:
-    """The imports at the time a module is imported: not those in functions, nor those for types."""
+    """The imports that run when a module is imported, without imports in functions and for types."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)

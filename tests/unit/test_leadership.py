@@ -1,4 +1,4 @@
-"""The election next to the work: their signals, and failures of each part. In real time."""
+"""The leader election and the work in parallel: their signals, and failures of each part. In real time."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
     leader = LeaseLeadership(Source(is_broken=True), TERMS, Metrics(), grace=GRACE, end_by_force=end_by_force)
     leader.start()
     await asyncio.wait_for(leader.lost.wait(), 10)
-    # Here the work would end. It does not.
+    # The work should end here, but it does not.
     assert await asyncio.to_thread(forced.wait, 10)
 
     assert codes == [1]
@@ -111,7 +111,7 @@ async def test_a_leader_whose_loop_hangs_renews_no_more_and_ends_by_force() -> N
     leader = LeaseLeadership(Source(), terms, Metrics(), grace=GRACE, end_by_force=lambda _code: forced.set())
     leader.start()
     await asyncio.sleep(0.6)
-    leader._check_engine()  # It lives: its signs of life renewed the stamp.
+    leader._check_engine()  # The engine is alive: its heartbeats renewed the time stamp.
 
     def renew() -> None:
         time.sleep(0.4)

@@ -241,7 +241,7 @@ def forget_place(webhook: dict[str, Any]) -> dict[str, Any]:
 
 
 def find_strict_patches() -> dict[str, list[dict[str, Any]]]:
-    """By the name of its object each patch of the strict installation."""
+    """Each patch of the strict installation, by the name of its object."""
     patches = yaml.safe_load((repository.MANIFESTS / "strict" / "kustomization.yaml").read_text())["patches"]
     return {f"{each['target']['kind']}/{each['target']['name']}": yaml.safe_load(each["patch"]) for each in patches}
 

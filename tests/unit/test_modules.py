@@ -39,7 +39,7 @@ def list_imports(tree: ast.Module, modules: dict[str, Path]) -> Iterator[str]:
 
 
 def find_readers(modules: dict[str, Path]) -> dict[str, set[str]]:
-    """By module, those that import it."""
+    """The importing modules of each module."""
     readers: dict[str, set[str]] = defaultdict(set)
     for name, file in modules.items():
         for each in list_imports(ast.parse(file.read_text()), modules):

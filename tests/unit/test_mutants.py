@@ -1,4 +1,4 @@
-"""The rules that `make mutants` breaks are still where it looks for them, which otherwise only its next run would say."""
+"""The code that `make mutants` changes still exists. Otherwise, only its next run would report this."""
 
 from __future__ import annotations
 

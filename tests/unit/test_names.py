@@ -11,18 +11,18 @@ from support import repository
 
 SOURCES = repository.OPERATOR / "hearth"
 ROLES = {
-    # which of several of one class it is
+    # distinguishes several objects of one class
     *("before", "after", "old", "new", "known", "found", "made", "wanted", "desired", "present", "live", "current"),
     *("previous", "former", "first", "last", "next", "other", "others", "each", "ours", "one", "given", "seen"),
-    # where it is in a structure of such
+    # the position in a structure of these objects
     *("inner", "outer", "root", "parent", "nested", "group", "member", "node", "item", "element", "home"),
 }
-"""Words that say more than the name of the class would."""
+"""Role words that are more informative than the class name."""
 QUANTITIES = {
     *("Duration", "Expression", "ValidExpression", "ConditionValue", "Node", "Shape", "Bound", "Weight"),
     *("Type", "Evaluable", "Severity", "Action", "Kind", "Kinds", "Value", "Element", "Effort", "Request", "Context"),
 }
-"""Classes for plain values, like `int`: their names say what is measured or written. Context comes from libraries."""
+"""Classes for plain values, like `int`: variables are named after the quantity. Context comes from libraries."""
 PAIRS = {
     ("pod", "FoundChild"): "a child of that kind",
     ("chosen", "Child"): "which of several",
@@ -56,13 +56,13 @@ PAIRS = {
 
 
 def split(name: str) -> list[str]:
-    """Its words, in lower case and in the singular."""
+    """Split a name into words, in lower case and singular."""
     spaced = re.sub(r"([a-z0-9])([A-Z])|([A-Z]+)(?=[A-Z][a-z])", r"\1\3_\2", name).lower()
     return [re.sub(r"ies$", "y", re.sub(r"(?<=[^s])s$", "", word)) for word in spaced.split("_") if word]
 
 
 def share_word(name: str, classes: set[str]) -> bool:
-    """Whether a word of the name begins like one of a class."""
+    """Whether a word of the name begins like a word of a class."""
     words = {word for each in classes for word in split(each)}
     return any(
         own == word or (own[:4] == word[:4] and min(len(own), len(word)) > 3) or (len(own) > 2 and word.startswith(own))

@@ -1,4 +1,6 @@
-"""The alert rules and the Grafana dashboard fit the metrics: no state that needs a person is missed, and no chart stays empty."""
+"""The alert rules and the Grafana dashboard match the metrics: every state that needs action has an alert, and no chart
+is empty.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ ROW = re.compile(r"^\| `(?P<name>hearth_\w+)` \| (?P<type>\w+) \| (?P<labels>[^|
 OF_SCRAPES = {"job", "namespace", "pod", "le"}
 """Labels that Prometheus adds."""
 OF_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
-"""From the library, without labels."""
+"""Metrics from the library, without labels."""
 COLUMNS = 24
 
 

@@ -1,4 +1,4 @@
-"""Everything that waits is listed in the table of queues and pools, with its turns and the places left to others."""
+"""The table of queues and pools lists every place where work waits, with its fairness rules."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LINES = {
     *("ThreadPoolExecutor", "ProcessPoolExecutor", "to_thread", "run_in_executor"),
     *("FairExecutor", "FairSlots", "FairTurns", "NamespaceLine", "ObjectLoop"),
 }
-"""Code that makes others wait."""
+"""Classes and functions that create a queue or pool."""
 ALONE = {"cli", "preview", "graph"}
 """Packages that serve one user, or walk a graph."""
 
 
 def find_lines(source: str) -> Iterator[str]:
-    """The names of queues and pools that a module makes."""
+    """The names of queues and pools that a module creates."""
     for node in ast.walk(ast.parse(source)):
         made: list[ast.expr] = []
         if isinstance(node, ast.Call):
@@ -35,7 +35,7 @@ def find_lines(source: str) -> Iterator[str]:
 
 
 def list_modules() -> set[str]:
-    """The modules that make any."""
+    """The modules that create a queue or pool."""
     found = {path.relative_to(CODE): path.read_text() for path in CODE.rglob("*.py")}
     return {path.as_posix() for path, source in found.items() if path.parts[0] not in ALONE and any(find_lines(source))}
 

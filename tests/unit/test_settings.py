@@ -1,4 +1,4 @@
-"""How settings are read from text."""
+"""Parsing of settings from text."""
 
 from __future__ import annotations
 

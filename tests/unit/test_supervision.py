@@ -1,4 +1,4 @@
-"""The supervisor: what raises an unexpected exception is reported and run again, and ends nothing else."""
+"""The supervisor: a task with an unexpected exception is reported and restarted, and other tasks continue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET = "tagsecret99"
 STARTERS = frozenset({"create_task", "ensure_future", "TaskGroup", "call_later", "call_at", "run_coroutine_threadsafe"})
 ALLOWED = {
     "supervision.py": {"create_task", "call_later"},
-    # A timer that can only settle a future; created for every request, where each microsecond counts.
+    # A timer that only resolves a future. It is created for every request, where each microsecond counts.
     "kube/client/connection_pool.py": {"call_at"},
     # In a command, which waits for the result.
     "sandbox/process.py": {"run_coroutine_threadsafe"},

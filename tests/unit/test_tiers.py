@@ -1,4 +1,4 @@
-"""The choice of what `make test` runs."""
+"""The selection of tests for `make test`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_smoke_stories_take_every_type_of_step(monkeypatch: pytest.MonkeyPat
         if played.slug in tiers.SMOKE_STORIES:
             fake_world.run(lambda world, played=played: story_runner.Play(played, world).perform())  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
 
-    # Scenarios of snapshots take those, on both servers.
+    # Only scenarios of snapshots take the remaining steps, on both servers.
     assert taken == set(get_args(steps.Step)) - set(get_args(steps.PartStep))
 
 

@@ -37,7 +37,7 @@ READING = {
     *("get", "list", "load", "refresh", "check", "is", "may", "wait"),
     *("apply_dry_run", "create_dry_run", "change_dry_run", "withdraw"),
 }
-"""First words, and names, of methods that write nothing."""
+"""First words or names of methods that do not write."""
 STEP_EXECUTION = {
     "hearth.engine.writes.apply_preparation",
     "hearth.engine.writes.set_detachment",
@@ -77,7 +77,7 @@ ADAPTERS = {
     "hearth.kube.webhook.certificates": "the operator's own Secret and webhook configuration",
     "hearth.kube.workload_cluster": "implements the ports that steps are executed with",
 }
-"""Modules of the operator that send a write to an API server."""
+"""Modules of the operator that send writes to an API server."""
 
 
 def list_modules(package: str) -> Iterator[tuple[str, ast.Module]]:

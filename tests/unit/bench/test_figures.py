@@ -1,4 +1,4 @@
-"""Figures that are derived from measurements, and how the page shows them."""
+"""Figures that are derived from measurements, and their presentation on the page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def make_phase(**changes: Any) -> Phase:
 
 
 def pace(rate: float, *, cpu_ms: float | None = 2.0) -> Pace:
-    """Of a bare loop."""
+    """The pace of a bare loop."""
     return Pace(rate=rate, cpu_ms=cpu_ms)
 
 
@@ -62,7 +62,7 @@ def test_events_do_not_count_as_requests_of_a_stack() -> None:
 
 
 def test_refused_writes_are_writes() -> None:
-    """They cost the server the same."""
+    """Refused writes cost the server the same."""
     assert make_phase(requests={"patch Stack.hearth.dev (409)": 3, "list ConfigMap": 9}).writes == 3
 
 

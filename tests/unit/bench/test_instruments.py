@@ -1,4 +1,6 @@
-"""What benchmarks measure by: the objects of a bare loop, the loop itself, when Stacks are done, the machine, and profiles."""
+"""The instruments of benchmarks: the objects of a bare loop, the loop itself, completion of Stacks, the machine, and
+profiles.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ def test_a_flat_stack_has_as_many_config_maps_as_were_asked_for() -> None:
     assert {child.manifest["metadata"]["annotations"][names.ANNOTATION_REQUIRES] for child in children} == {""}
 
 
-# The loop that everything is measured by.
+# The bare loop that everything is compared with.
 
 
 async def test_no_more_are_in_flight_than_asked_for() -> None:
@@ -111,13 +113,13 @@ def test_our_own_mistakes_are_not_reported_as_disturbances() -> None:
         bare_api.find_reasons(ExceptionGroup("", [Disturbed("one"), KeyError("ours")]))
 
 
-# When a benchmark counts Stacks as done.
+# When a benchmark counts Stacks as complete.
 
 
 def make_event(
     name: str, *, generation: int = 1, observed: int = 1, ready: str = "True", type_: str = "MODIFIED"
 ) -> Object:
-    """A Stack was seen."""
+    """An event about a Stack."""
     status: Any = {"observedGeneration": observed, "conditions": [{"type": "Ready", "status": ready}]}
     return {"type": type_, "object": {"metadata": {"name": name, "generation": generation}, "status": status}}
 
@@ -171,7 +173,7 @@ async def test_waiting_for_all_to_be_gone() -> None:
 
 
 def make_moment(*, machine: float, known: float) -> Moment:
-    """Only CPU is of interest."""
+    """Only CPU matters here."""
     return Moment(
         time=0.0, machine_cpu=machine, known_cpu=known, control_plane_cpu=0.0, operator_cpu=0.0, requests=Counter()
     )

@@ -1,4 +1,4 @@
-"""The cost model of very large trees computes correctly, and the engine runs next to it."""
+"""The cost model of very large trees computes correctly, and the simulated engine runs."""
 
 from __future__ import annotations
 

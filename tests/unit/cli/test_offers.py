@@ -1,4 +1,4 @@
-"""Every command that a message offers is tried by a test where it is printed: an inventory of the source."""
+"""Every command that a message suggests is run by a test where it is printed; this module takes the inventory."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ TRIED = {
     ("cli.stack_views.stack_tests.stack_test_report", "kubectl stack test"): NO_ADVICE,
     ("template.schema.literal_validator", "kubectl explain"): NO_ADVICE,
 }
-"""By module and command, the test that runs it where it is printed."""
+"""By module and command, the test that runs the printed command."""
 UNTRIED = {
     ("cli.stack_views.causes.advice", "kubectl auth"),
     ("cli.commands.import_", "kubectl delete"),
     ("plan.target.rollback_notes", "kubectl stack history"),
 }
-"""Those that no test pastes into a shell yet. The list gets only shorter."""
+"""Commands that no test runs yet. The list may only get shorter."""
 
 
 def find_offers() -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ RULE = "- {kinds: [example.com/Gadget], cases: [{state: ready, reason: Mine}]}"
 
 
 class Shelf:
-    """As much of the port `Home` as rules take."""
+    """The part of the port `Home` that rules need."""
 
     def __init__(self) -> None:
         self.answer: Mapping[str, str] | Exception = errors.ApiStatusError(code=404, status=None)
@@ -49,7 +49,7 @@ class Shelf:
 
 
 class Clock:
-    """As much of the port `Clock`."""
+    """The part of the port `Clock` that rules need."""
 
     def __init__(self) -> None:
         self.later: list[Callable[[], Any]] = []
@@ -62,7 +62,7 @@ class Clock:
 
 
 class Bench:
-    """User rules with everything around them."""
+    """User rules with a cluster and a clock."""
 
     def __init__(self, own_namespace: str = "hearth-system") -> None:
         self.shelf, self.clock, self.queue = Shelf(), Clock(), WorkQueue()
@@ -85,7 +85,7 @@ class Bench:
         return self.services.health_rules.assess({"metadata": {}}, kind=GADGET).reason
 
     async def hear(self, answer: Mapping[str, str] | Exception) -> set[Broadcast]:
-        """The broadcasts after the ConfigMap has changed to that."""
+        """The notifications after the ConfigMap has changed to this data."""
         self.shelf.answer = answer
         self.rules.on_source_changed(REF)
         await waiting.wait_for_tasks()

@@ -1,4 +1,4 @@
-"""An exception that no code expects, wherever it occurs: reported in the status, retried, and no matter of any other Stack."""
+"""Unexpected exceptions anywhere: they are reported in the status and retried, and do not affect other Stacks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ RULES = {
 
 
 def make_stack(address: Address) -> Object:
-    """Two ConfigMaps that do not know of each other, and an output."""
+    """Two independent ConfigMaps, and an output."""
     resources = {
         name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}} for name in ("bad", "good")
     }
@@ -61,7 +61,7 @@ class Fault:
     count: int = 0
 
     def put(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_meant: Callable[..., bool]) -> None:
-        """Into a function, where its arguments are these."""
+        """Inject the error into a function, for calls with these arguments."""
         real = getattr(owner, name)
 
         def broken(*args: Any, **kwargs: Any) -> Any:
@@ -74,7 +74,7 @@ class Fault:
 
 
 LONGEST_PAUSE = 60.0
-"""Virtual seconds; the next try comes within that."""
+"""Virtual seconds within which the next attempt occurs."""
 
 
 @dataclass
@@ -84,9 +84,9 @@ class Reported:
     problems: set[str] = field(default_factory=set)
     """Names of resources with problems."""
     messages: set[str] = field(default_factory=set)
-    """Of `Ready`."""
+    """Messages of `Ready`."""
     conditions: set[str] = field(default_factory=set)
-    """The status of the condition of its own."""
+    """Statuses of the condition for internal errors."""
 
     def on_change(self, _kind: object, _before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
@@ -114,7 +114,7 @@ def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
         await world.user.create(RULES)
         await world.wait(20)
         ends["other meanwhile"] = (await world.user.find(OTHER) or {})["status"]
-        # Until here, every time; from here on never again.
+        # Until here, it fails every time; from here on, it never fails.
         fault.is_over = True
         await world.wait(LONGEST_PAUSE)
         await world.wait_rest()
@@ -126,7 +126,7 @@ def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
 
 
 def is_bad(step: Any, **_: Any) -> bool:
-    """Whether a step is about that one resource."""
+    """Whether a step is about that resource."""
     return bool(step.ref.name.startswith("shop-bad"))
 
 
@@ -169,7 +169,7 @@ def test_error_is_reported_and_ends_nothing_else(place: str, monkeypatch: pytest
     fault = Fault()
     fault.put(monkeypatch, *PLACES[place])
     reported, ends, logged = play(fault)
-    # It was tried again, more and more slowly.
+    # It was retried with growing delays.
     assert 1 <= fault.count < 30
     assert ends["other meanwhile"]["phase"] == "CreateComplete"
     assert reported.problems or reported.messages

@@ -1,4 +1,4 @@
-"""Which collections grow with their own lists, and how far."""
+"""Collections that grow with the lists they read, and their limits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearth.engine.read_circles import GROWN_MEMBERS, MEMBERS_FOR_EACH, Maker, R
 
 @dataclass
 class Others:
-    """Stacks that are nested, and Stacks that are not loaded yet."""
+    """The nested Stacks, and the Stacks that are not loaded yet."""
 
     parents: dict[str, str] = field(default_factory=dict)
     awaited: set[str] = field(default_factory=set)

@@ -1,6 +1,4 @@
-"""Read permissions of accounts: asked once, shared, asked again when RBAC changes, and forgotten with the last
-Stack.
-"""
+"""Read permissions of accounts: requested once, shared, refreshed when RBAC changes, and forgotten with the last Stack."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ CHILD = blueprints.make_child(
 
 @dataclass
 class Cluster:
-    """Answers as a test says, and counts."""
+    """Sends scripted responses, and counts requests."""
 
     granted: set[str] = field(default_factory=lambda: {""})
     """The names that may be read, "" for all."""
@@ -55,7 +53,7 @@ class Cluster:
 
 
 class Clock:
-    """The loop's."""
+    """The clock of the event loop."""
 
     def now(self) -> float:
         """As the port says."""
@@ -195,7 +193,7 @@ async def test_changes_of_rbac_without_end_leave_pauses() -> None:
     for _ in range(600):
         rights.on_change()
         await asyncio.sleep(0.1)
-    # 25 rounds of 10 ms take 0.25 s; with the pause, one of them fits into 2.75 s.
+    # 25 rounds of 10 ms take 0.25 s. With the pause, one such series fits into 2.75 s.
     assert 18 * 100 <= len(cluster.asked) <= 26 * 100
     cluster.granted = {"n7"}
     await asyncio.sleep(10)

@@ -1,4 +1,4 @@
-"""Stacks at the controller: a burst of new ones, inexact timers, and the time from news to the write."""
+"""The Stack controller: a burst of new Stacks, inexact timers, and the time from an event to the write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.virtual_time import VirtualClock
 STACKS = 60
 CHILDREN = 5
 WRITES = 4
-"""In flight, of 0.04 s each: with 100 writes a second, the burst takes 3 s."""
+"""Writes in flight, of 0.04 s each: with 100 writes per second, the burst takes 3 s."""
 LATENCY = 0.02
 
 
@@ -38,7 +38,7 @@ def make_stack(name: str, namespace: str = "default") -> Object:
 
 
 class Burst:
-    """A controller with a slow API server, and when each Stack was complete."""
+    """A controller with a slow API server, and the completion times of Stacks."""
 
     def __init__(self) -> None:
         self.server = FakeServer(VirtualClock().now)
@@ -126,7 +126,7 @@ def test_a_retry_whose_timer_fires_early_is_not_forgotten(monkeypatch: pytest.Mo
     fake_world.run(lambda world: story_runner.Play(played, world).perform())
 
 
-# ---------------------------------------------------------------- the time from news to the write
+# ---------------------------------------------------------------- the time from an event to the write
 
 
 class TimedWrites(SilentObserver):

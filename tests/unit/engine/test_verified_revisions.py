@@ -1,4 +1,7 @@
-"""A revision counts only if this operator signed it for this very Stack; others are never applied, and hold nothing up."""
+"""A revision is trusted only if this operator signed it for the same Stack.
+
+Other revisions are never applied, and block nothing.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ KINDS = frozenset({"v1/ConfigMap", "v1/Secret"})
 
 
 def make_revision(**changes: Any) -> Revision:
-    """A revision of it, signed before the changes."""
+    """A revision of the Stack, signed before the changes."""
     plain = Revision(
         name="shop-x", number=3, hash=HASHES.of_stack("u").hash({"v": 1}), kinds=KINDS, namespace="a", owner="u"
     )
@@ -164,7 +167,7 @@ async def begin(world: FakeWorld) -> None:
 
 
 async def forge(world: FakeWorld, number: int, change: Callable[[Object], None]) -> None:
-    """Delete a revision, and create another one of its name."""
+    """Delete a revision, and create another one with its name."""
     stored = world.server.list_all(REVISION)
     raw = next(each for each in stored if each["metadata"]["annotations"][names.ANNOTATION_REVISION] == str(number))
     made = copy.deepcopy(raw)
@@ -188,7 +191,7 @@ def with_evil_hash(raw: Object) -> None:
 
 
 def without_signature(raw: Object) -> None:
-    """As a version stored it that did not sign."""
+    """A revision as stored by a version without signatures."""
     with_evil_data(raw)
     del raw["metadata"]["annotations"][names.ANNOTATION_SIGNATURE]
 

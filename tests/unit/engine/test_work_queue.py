@@ -1,4 +1,4 @@
-"""Marks gather by Stack and are handed out once, oldest Stack first; a task is not begun while it runs."""
+"""Marks are collected per Stack and handed out once, oldest Stack first. A task is not started while it runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_what_is_requested_after_the_end_is_done_even_before_the_end_is_re
 
     async def act() -> None:
         begun.append(len(begun))
-        # Runs after this action has ended, and before its end is reported.
+        # It runs after this action has ended, but before the end is reported.
         if len(begun) == 1:
             asyncio.get_running_loop().call_soon(tasks.run, "act", act)
 

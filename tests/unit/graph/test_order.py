@@ -85,7 +85,7 @@ def test_cycles_are_cycles_and_cover_all_that_lie_on_one(edges: dict[str, list[s
 
 
 def reach(edges: dict[str, list[str]], start: str) -> set[str]:
-    """All that `start` requires, however far."""
+    """All direct and indirect requirements of `start`."""
     found: set[str] = set()
     waiting = [start]
     while waiting:

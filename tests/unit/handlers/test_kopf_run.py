@@ -1,4 +1,6 @@
-"""The handlers, kopf's settings and its login: they never decide, and kopf neither ends for long nor writes anything."""
+"""The handlers, kopf's settings and its login: handlers only pass on events, and kopf restarts after failures and
+writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def test_no_handler_has_fifteen_lines() -> None:
 
 
 def test_two_registries_share_nothing() -> None:
-    """Kopf's global registry would give each run the handlers of all."""
+    """kopf's global registry would give each run the handlers of all runs."""
     made = kopf_run.make_registry(Source(None), Calls().callbacks())
 
     assert made is not kopf_run.make_registry(Source(None), Calls().callbacks())
@@ -95,7 +97,7 @@ def test_the_length_of_a_stream_is_a_whole_number() -> None:
     assert type(kopf_run.make_settings().watching.server_timeout) is int
 
 
-# Our credentials as kopf takes them.
+# Hearth's credentials in kopf's form.
 
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)

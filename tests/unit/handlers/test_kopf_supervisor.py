@@ -1,4 +1,4 @@
-"""The supervision of kopf, first with a simple stand-in: its actions, their times and their threads."""
+"""The supervision of kopf with a simple fake: its actions, their times and their threads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class World:
 
 
 def obedient(callbacks: HandlerCallbacks) -> RunKopf:
-    """Starts, speaks of kinds, and ends when asked."""
+    """Starts, reports kinds, and stops on request."""
 
     async def live() -> None:
         callbacks.on_kinds()
@@ -72,7 +72,7 @@ def ending(_callbacks: HandlerCallbacks) -> RunKopf:
 
 
 def stubborn(callbacks: HandlerCallbacks) -> RunKopf:
-    """Does not hear that it is to end."""
+    """Ignores the request to stop."""
 
     async def live() -> None:
         callbacks.on_kinds()
@@ -217,7 +217,7 @@ class Definitions:
             case "/api":
                 return web.json_response({"kind": "APIVersions", "versions": ["v1"]})
             case "/api/v1":
-                # Kopf does not begin before it knows of namespaces, though it never asks for one.
+                # kopf does not start before it knows the namespaces, although it never requests one.
                 return web.json_response({"kind": "APIResourceList", "resources": [NAMESPACES]})
             case _ if "watch" in request.query:
                 return await self.answer_watch(request)

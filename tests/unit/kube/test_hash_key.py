@@ -1,4 +1,4 @@
-"""The key of all hashes: made once, regardless of who else makes one at the same time."""
+"""The key of all hashes: created once, even if several processes create one at the same time."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ async def test_a_huge_definition_is_stored_in_several_objects() -> None:
 
 
 DENSE = bytes(ord("#") + at % 57 if at < 171 else ord("]") + at % 34 for at in range(256))
-"""Maps random bytes to characters that JSON needs no escape for, and that gzip can hardly make shorter."""
+"""Maps random bytes to characters that need no escape in JSON and that gzip can hardly compress."""
 
 
 def test_texts_full_of_commas_are_no_values() -> None:
@@ -372,7 +372,7 @@ def test_stacks_and_revisions_are_what_the_paths_say() -> None:
     assert CONTROLLER_REVISION.api_version == "apps/v1"
 
 
-# ResourceGroups as the engine sees them: Stacks of another kind, with paths, owners and Events of their own.
+# ResourceGroups as the engine sees them: Stacks of another kind, with separate paths, owners and Events.
 
 
 GROUP_ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/resourcegroups/workers"

@@ -1,4 +1,4 @@
-"""The engine's verbs handle responses that a real API server gives only rarely."""
+"""The engine's verbs handle responses that a real API server rarely sends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REF = ObjectRef(group="", kind="ConfigMap", namespace="a", name="b")
 
 
 class Ears(DeafListener, SilentObserver):
-    """Counts changes of kinds, and notes requests."""
+    """Counts changes of kinds, and records requests."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which fields an adopted object's former appliers lose, and which stay whose."""
+"""The fields that former appliers of an adopted object lose, and the owners of the other fields."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ FIELDS: st.SearchStrategy[Any] = st.recursive(
 
 
 def leaves(fields: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    """The paths of all fields that nothing is below."""
+    """The paths of all leaf fields."""
     return {path} if not fields else {leaf for key, inner in fields.items() for leaf in leaves(inner, (*path, key))}
 
 

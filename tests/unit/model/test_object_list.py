@@ -1,4 +1,4 @@
-"""Objects of a list: packed until they are looked at, and written for another process."""
+"""Objects of a list: packed until they are read, and written for another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of phases is complete and sound, and its page shows it as it is."""
+"""The table of phases is complete and consistent, and its page is up to date."""
 
 from __future__ import annotations
 

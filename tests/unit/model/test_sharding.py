@@ -1,4 +1,4 @@
-"""How Stacks are divided: evenly, wholly, and in buckets that stay the same."""
+"""Division of Stacks: even, complete, and in stable buckets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UIDS = [str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128))
 @pytest.mark.parametrize(
     ("uid", "expected"),
     [
-        # FNV-1a of these is published: cbf29ce484222325, af63dc4c8601ec8c, 85944171f73967e8.
+        # Published FNV-1a hashes of these texts: cbf29ce484222325, af63dc4c8601ec8c, 85944171f73967e8.
         pytest.param("", 0xCB, id="nothing"),
         pytest.param("a", 0xAF, id="a letter"),
         pytest.param("foobar", 0x85, id="a word"),

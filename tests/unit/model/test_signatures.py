@@ -1,4 +1,4 @@
-"""The signatures of a child that count, and how an object without one is treated."""
+"""Valid signatures of a child, and the treatment of objects without one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sign(**facts: Any) -> str:
 
 
 def make_object() -> Object:
-    """A child as an apply of ours leaves it."""
+    """A child after an apply by Hearth."""
     metadata = {
         "name": "shop-web",
         "namespace": "default",
@@ -43,7 +43,7 @@ def make_object() -> Object:
 
 
 def change(**parts: dict[str, str | None]) -> Object:
-    """The same after a user has changed labels and annotations; None takes one off."""
+    """The same after a user has changed labels and annotations; None removes one."""
     raw = copy.deepcopy(make_object())
     for part, changes in parts.items():
         for key, value in changes.items():
@@ -59,7 +59,7 @@ def parse(raw: Object, **options: Any) -> Child:
 
 
 def facts_of(found: Child) -> tuple[object, ...]:
-    """The facts that are accepted about it."""
+    """The accepted facts about the object."""
     return found.is_identified, found.resource, found.incarnation, found.requires
 
 

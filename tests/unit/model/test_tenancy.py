@@ -1,4 +1,4 @@
-"""The boundary of a Stack: which objects are inside."""
+"""The boundary of a Stack, and the objects inside it."""
 
 import pytest
 

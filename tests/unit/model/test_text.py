@@ -94,7 +94,7 @@ WRITERS: dict[str, Callable[[str], str]] = {
     "url": lambda text: urllib.parse.quote(text, safe=""),
     "query": lambda text: urllib.parse.urlencode({"k": text}),
 }
-"""By who quotes a text how it does."""
+"""The quoting function of each kind of program."""
 
 
 @given(TEXTS, st.sampled_from(sorted(WRITERS)), st.sampled_from(["", "u:", "user=x;"]))

@@ -33,7 +33,7 @@ def make_child(
 def say(
     status: Object | None = None, *, is_unhealthy: bool = True, reason: str = "bad", generation: int = 1
 ) -> ParsedHealthMark:
-    """A mark as it is written."""
+    """A mark as a user writes it."""
     return ParsedHealthMark(
         name="m",
         uid="m1",

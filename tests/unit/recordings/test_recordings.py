@@ -26,7 +26,7 @@ API = f"{names.GROUP}/{names.VERSION}"
 
 
 def take_up(world: FakeWorld, objects: list[Object]) -> None:
-    """Let a new server have the objects."""
+    """Load the objects into a new server."""
     world.server.create(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": recordings.NAMESPACE}}, manager="test"
     )

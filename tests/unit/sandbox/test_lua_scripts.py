@@ -1,4 +1,4 @@
-"""Health scripts in an evaluator process: their verdicts, and attacks on anything else that is there."""
+"""Health scripts in an evaluator process: their verdicts, and attacks on the rest of the process."""
 
 from __future__ import annotations
 

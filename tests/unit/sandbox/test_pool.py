@@ -20,7 +20,7 @@ SMALL = Cost(time=100.0, memory=100.0)
 
 @dataclass
 class Desk:
-    """Evaluators that answer when a test says so, in a time that it sets."""
+    """Evaluators that respond when the test releases them, with durations that it sets."""
 
     asked: list[str] = field(default_factory=list)
     """The texts, in the order they were evaluated."""
@@ -86,7 +86,7 @@ async def pool(desk: Desk) -> AsyncIterator[Pool]:
 
 
 async def turn() -> None:
-    """Let all that can continue do so."""
+    """Let all runnable tasks continue."""
     for _ in range(10):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""One evaluator process: its results, its end when it exceeds its share, and a process for commands."""
+"""One evaluator process: its results, its termination when it exceeds its limits, and a process for commands."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, 
 
 
 def make_bomb(levels: int) -> str:
-    """Few characters that double a list again and again."""
+    """A short expression that repeatedly doubles a list."""
     text = f"size(a{levels})"
     for level in range(levels, 0, -1):
         text = f"cel.bind(a{level}, a{level - 1}+a{level - 1}, {text})"
@@ -32,7 +32,7 @@ def read_command(pid: int) -> str:
 
 
 def look_at(pid: int) -> tuple[set[str], list[int], int]:
-    """The names in a process's environment, its open files, and how early it ends where memory is short."""
+    """The names in a process's environment, its open files, and its priority for the out-of-memory killer."""
     place = Path(f"/proc/{pid}")
     names = {each.partition("=")[0] for each in (place / "environ").read_text().split("\0")} - {""}
     files = sorted(int(each.name) for each in (place / "fd").iterdir())
@@ -153,7 +153,7 @@ SLOW = "params.a.map(x, params.a.map(y, params.a.map(z, x + y + z))).size()"
 
 @pytest.fixture
 def evaluator() -> Iterator[OfflineEvaluator]:
-    """One with a process of its own."""
+    """An evaluator with a separate process."""
     with contextlib.closing(OfflineEvaluator()) as made:
         yield made
 

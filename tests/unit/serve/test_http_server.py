@@ -1,4 +1,4 @@
-"""The HTTP server: three paths, and nothing that a peer does harms it."""
+"""The HTTP server: three paths, and no harm from hostile peers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def address(process: Process) -> AsyncIterator[Address]:
 
 
 async def exchange(address: Address, request: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Send it, and read until the server hangs up: code, headers (lower case) and body."""
+    """Send the request, and read until the server closes the connection; return code, headers (lower case) and body."""
     reader, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(request)
     answer = await asyncio.wait_for(reader.read(), 5)
@@ -162,7 +162,7 @@ HIDDEN = b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n"
 
 @pytest.fixture
 async def target() -> AsyncIterator[Address]:
-    """Where a server is whose metrics are easily known."""
+    """The address of a server with known metrics."""
     running = HttpServer(Endpoints(alive=list, ready=list, metrics=lambda: b"the metrics"))
     yield await running.start(Address(host="127.0.0.1", port=0))
     await running.stop()

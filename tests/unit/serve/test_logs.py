@@ -1,4 +1,4 @@
-"""Logs: one format for all, fields in their place, no secrets by accident, and the page that describes them."""
+"""Logs: a common format, the order of fields, no accidental secrets, and the page that describes them."""
 
 from __future__ import annotations
 

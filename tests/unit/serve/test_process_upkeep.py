@@ -1,4 +1,4 @@
-"""When free memory goes back to the system, and how late the event loop is."""
+"""When free memory is returned to the system, and the delay of the event loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Process:
         self.trimmer = HeapTrimmer(trim, measure_cpu=lambda: self.cpu)
 
     def use(self, *seconds: float) -> None:
-        """Use that much CPU before each look."""
+        """Use that much CPU before each check."""
         for each in seconds:
             self.cpu += each
             self.trimmer.look()
@@ -81,7 +81,7 @@ def read_resident_pages() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1])
 
 
-# How late the event loop is.
+# The delay of the event loop.
 
 
 STALL = 0.05

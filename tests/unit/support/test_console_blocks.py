@@ -1,4 +1,4 @@
-"""What counts as the output that a page shows."""
+"""The comparison of output with the text on a page."""
 
 from __future__ import annotations
 

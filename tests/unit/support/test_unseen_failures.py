@@ -1,4 +1,4 @@
-"""The watch of all tests for failures that no code looks at."""
+"""The check of all tests for failures that no code retrieves."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def read(spec: dict[str, Any], *, surge: int = 0) -> Blueprint:
 
 
 def find_mistakes(spec: dict[str, Any]) -> Sequence[Mistake]:
-    """All mistakes of a group, as its status names them."""
+    """All mistakes of a group, as its status reports them."""
     stated = resource_group.make_spec(spec)
     size = members.make_size(stated[resource_group.SIZE], known=())
     others = list(resource_group.find_mistakes(stated["template"], size, timeout=spec.get("timeout")))

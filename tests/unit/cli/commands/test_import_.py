@@ -1,4 +1,4 @@
-"""`hearth import` as a command: files in, a Stack out, complaints on standard error."""
+"""`hearth import` as a command: it reads files, writes a Stack, and reports problems on standard error."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FLAGS = (
 
 
 class Operator:
-    """Takes the settings instead of running with them."""
+    """Records the settings instead of running with them."""
 
     def __init__(self) -> None:
         self.settings: Settings | None = None

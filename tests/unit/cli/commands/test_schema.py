@@ -1,4 +1,4 @@
-"""`hearth schema`: JSON Schemas that accept what the API server accepts, and find typing mistakes."""
+"""`hearth schema`: JSON Schemas that accept the same objects as the API server, and detect typing mistakes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run(*arguments: str) -> click.testing.Result:
 
 
 def find_documents() -> Iterator[Any]:
-    """Our own objects in the examples, and in the files that the pages of the documentation show."""
+    """Hearth's own objects in the examples, and in the files on documentation pages."""
     texts = {str(file): file.read_text() for file in (repository.ROOT / "manifests" / "examples").glob("*.yaml")}
     for page in sorted(repository.DOCS.rglob("*.md")):
         texts |= {f"{page.name}: {name}": text for name, text in console_blocks.read_files(page.read_text()).items()}

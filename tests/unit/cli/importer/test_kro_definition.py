@@ -1,4 +1,4 @@
-"""Definitions of kro: their fields, their expressions, and the whole by `hearth import --from-kro`."""
+"""Definitions of kro: their fields, their expressions, and complete imports by `hearth import --from-kro`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of resources: readable first, and right in any case."""
+"""Names of resources: always valid and unique, and readable if possible."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ def test_no_source_has_the_name_of_an_imported_object() -> None:
     *maps, _ = stack_assembly.divide(whole)
     last = maps[-1]["metadata"]["name"]
     assert last.startswith("shop-template-")
-    # It is in the part of the first one, so that the name of the last stays.
+    # The added resource is in the first part, so that the name of the last part stays the same.
     whole["spec"]["template"]["resources"]["r0"]["manifest"]["metadata"] = {"name": last}
     *maps, stack = stack_assembly.divide(whole)
     assert all(each["metadata"]["name"].startswith("shop-template2-") for each in maps)

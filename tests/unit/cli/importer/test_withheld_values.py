@@ -1,4 +1,4 @@
-"""Sensitive values between an export and an import: never a mask that could be applied, always a parameter."""
+"""Sensitive values between an export and an import become parameters, never placeholders that could be applied."""
 
 from __future__ import annotations
 

@@ -56,14 +56,14 @@ def point(before: str, text: str = STACK) -> int:
 
 
 def rename(before: str, new_name: str, text: str = STACK) -> str:
-    """The text after a rename at the place after a text."""
+    """The text after a rename at the place that follows a text."""
     for span in sorted(places.rename(text, point(before, text), new_name), key=lambda span: -span.start):
         text = text[: span.start] + new_name + text[span.end :]
     return text
 
 
 def replace(text: str, *changes: tuple[str, str]) -> str:
-    """The text with each change made, which must exist."""
+    """The text after each replacement; each replaced part must exist."""
     for before, after in changes:
         assert before in text
         text = text.replace(before, after)

@@ -246,7 +246,7 @@ async def test_a_nested_stack_leads_to_its_own_page() -> None:
 
 
 async def nothing() -> Any:
-    """A read that is never made."""
+    """A read that must not happen."""
     raise AssertionError
 
 

@@ -1,4 +1,4 @@
-"""The spec that an apply of a file leaves: as kubectl merges it, or the field manager that applied the Stack before."""
+"""The spec after an apply of a file: merged by kubectl, or applied by the Stack's earlier field manager."""
 
 from __future__ import annotations
 

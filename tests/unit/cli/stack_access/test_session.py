@@ -1,4 +1,4 @@
-"""Requests of one user, and which words mean a kind of Stacks: also the kinds of StackDefinitions."""
+"""Requests of one user, and the words for kinds of Stacks, including kinds of StackDefinitions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_OBJECT = {**NO_KIND, "message": 'stacks.hearth.dev "web" not found', "details
 
 @contextlib.asynccontextmanager
 async def connect(folder: Path, answers: Mapping[str, Answer]) -> AsyncIterator[Session]:
-    """A session with a server that answers so."""
+    """A session with a server that sends this response."""
     async with stub_server.run_stub(stub_server.routes(answers)) as server:
         kubeconfig = folder / "config"
         kubeconfig.write_text(KUBECONFIG.format(url=server.url))

@@ -1,4 +1,4 @@
-"""What a preview of an instance says to users who may not read its StackDefinition."""
+"""Previews of an instance for users without access to its StackDefinition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEB_APP = Kind(group="platform.example", version="v1alpha1", name="WebApp", plur
 
 
 class Refusing:
-    """A session whose user may read no StackDefinition."""
+    """A session whose user cannot read StackDefinitions."""
 
     async def get(self, *_: Any) -> Any:
         """Refuse."""

@@ -28,14 +28,14 @@ SCHEMA = {"properties": {"status": {"type": "object", "properties": {"phase": {"
 
 
 class FakeSession:
-    """As much of a session as schemas take."""
+    """The part of a session that loads schemas."""
 
     def __init__(self) -> None:
         self.schemas = self
         self.loaded: list[Kind] = []
 
     async def load(self, kinds: Collection[Kind]) -> None:
-        """Take note of the kinds."""
+        """Record the kinds."""
         self.loaded += kinds
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
@@ -73,7 +73,7 @@ REVISION = Revision(name="shop-x", number=1, hash="h", kinds=frozenset(), namesp
 
 
 class Shelf:
-    """A session that knows these objects."""
+    """A session with these objects."""
 
     def __init__(self, *objects: Object) -> None:
         self._objects = {each["metadata"]["name"]: each for each in objects}

@@ -1,4 +1,4 @@
-"""`kubectl stack test` runs the engine: the steps of stories that need no special cluster end as the stories say."""
+"""`kubectl stack test` runs the engine: story steps that need no special cluster end as the stories expect."""
 
 from __future__ import annotations
 

@@ -538,7 +538,7 @@ def test_a_mistake_in_a_nested_template_is_found(tmp_path: Path) -> None:
 
 
 class LiveStack:
-    """As much of a session as reads one Stack."""
+    """The part of a session that reads one Stack."""
 
     def __init__(self, stack: dict[str, Any]) -> None:
         self._stack = stack

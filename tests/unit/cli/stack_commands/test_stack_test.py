@@ -142,7 +142,7 @@ spec:
           kind: ConfigMap
           data: {{pairs: "${{string(params.numbers.map(i, params.numbers.map(j, i + j).size()).size())}}"}}
 """
-"""With an expression that is evaluated in a process of its own."""
+"""A definition with an expression that is evaluated in a separate process."""
 FILES = {
     "costly": COSTLY,
     "remote": REMOTE,

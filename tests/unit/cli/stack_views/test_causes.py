@@ -1,4 +1,4 @@
-"""The explanation of a Stack: how it is printed, and that texts in objects cannot control a terminal or a shell."""
+"""The printed explanation of a Stack. Texts in objects cannot control a terminal or a shell."""
 
 from __future__ import annotations
 
@@ -460,7 +460,7 @@ def make_child(
 
 
 def make_namespace(**conditions: str) -> FoundChild:
-    """One that reports these conditions as true."""
+    """A Namespace that reports these conditions as true."""
     found = [{"type": type_, "status": "True", "message": message} for type_, message in conditions.items()]
     return make_child(NAMESPACE, "prod", status={"conditions": found})
 
@@ -632,7 +632,7 @@ def test_a_resource_that_its_when_excludes_is_known(when: Any, spec: dict[str, A
 
 
 def explain_read(found: FoundChild) -> list[str]:
-    """The lines about a resource that is only read, while that object is not ready."""
+    """The lines about an external object that is not ready."""
     kind = found.kind
     problem = {"resource": "read", "kind": kind.name, "name": "one", "namespace": "other", "reason": advice.NOT_READY}
     problem["message"] = f"{kind.name} one in namespace other is not ready"
@@ -645,7 +645,7 @@ def explain_read(found: FoundChild) -> list[str]:
 
 
 def make_read(kind: str, *, group: str = "hearth.dev", **raw: Any) -> FoundChild:
-    """An object that is only read."""
+    """An external object."""
     metadata = {"name": "one", "namespace": "other", "uid": "u-9", **raw.pop("metadata", {})}
     made = Kind(group=group, version="v1", name=kind, plural=f"{kind.lower()}s", namespaced=True)
     return FoundChild(made, {"metadata": metadata, **raw})

@@ -1,4 +1,4 @@
-"""A preview as people and programs read it: text, Markdown, JSON; hostile values control neither."""
+"""A preview as text, Markdown and JSON. Hostile values cannot control a terminal or change the format."""
 
 from __future__ import annotations
 

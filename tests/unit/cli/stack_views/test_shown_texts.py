@@ -1,4 +1,4 @@
-"""Texts for people: a terminal shows texts of objects without obeying them, and ages look like those of kubectl."""
+"""Texts for people: texts of objects cannot control a terminal, and ages look like kubectl's."""
 
 from __future__ import annotations
 

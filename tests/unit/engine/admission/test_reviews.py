@@ -263,7 +263,7 @@ async def test_a_replacement_that_loses_data_is_a_warning() -> None:
 
 
 class Hanging(Cluster):
-    """A cluster whose answers do not come."""
+    """A cluster that never responds."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -275,7 +275,7 @@ class Hanging(Cluster):
 
 
 async def test_time_allows_a_write() -> None:
-    """The API server would not wait longer either."""
+    """The write is allowed after the time limit, because the API server would not wait longer either."""
     hits: list[str] = []
     result = await make_reviewer(Hanging(), seconds=0.01, hits=hits).review_stack(write(MISTAKEN))
 

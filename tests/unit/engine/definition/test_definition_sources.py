@@ -35,13 +35,13 @@ PARAMETERS: Object = {"x": {"type": "string"}, "n": {"type": "integer", "default
 
 
 class Shelf:
-    """As much of the port `Home` as reading sources takes."""
+    """The part of the port `Home` that reads sources."""
 
     def __init__(self, **data: Mapping[str, str] | int) -> None:
         self._data = data
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
-        """As the port says; a number is the code of a refusal."""
+        """See the port; a number stands for a refusal with that code."""
         found = self._data.get(ref.name, 404)
         if isinstance(found, int):
             raise errors.ApiStatusError(code=found, status=None)
@@ -49,7 +49,7 @@ class Shelf:
 
 
 def encode(text: str | bytes) -> str:
-    """As in a Secret."""
+    """Encode a text as in a Secret."""
     return base64.b64encode(text.encode() if isinstance(text, str) else text).decode()
 
 
@@ -70,7 +70,7 @@ def test_the_later_source_counts_before_the_earlier() -> None:
 
 
 class Unlisted(dict[str, str]):
-    """Data whose keys are looked up, and never all read."""
+    """Data that allows lookups by key but must not be listed."""
 
     def __iter__(self) -> Iterator[str]:
         raise AssertionError
@@ -204,7 +204,7 @@ def stack(**parameters: Any) -> Any:
 
 
 def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
-    """The definition of a revision, years later."""
+    """Read the definition from a stored revision."""
     return asyncio.run(
         stored_definition.from_stored(
             recorded,

@@ -1,4 +1,4 @@
-"""A Stack whose namespace keeps too much in memory says so, and continues as soon as there is room."""
+"""A Stack whose namespace uses too much memory reports it, and continues as soon as there is room."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def read_ready(world: FakeWorld, name: str, namespace: str = "default") ->
 
 async def start_two(world: FakeWorld, monkeypatch: pytest.MonkeyPatch, spec: Object, *, kept_for_each: int) -> None:
     """Start two Stacks of that spec in a namespace with room for one of them."""
-    # Worlds of earlier tests are circles of references, and count until they are collected.
+    # Worlds of earlier tests are reference cycles, and count until they are garbage-collected.
     gc.collect()
     monkeypatch.setattr(memory_shares, "total", memory_shares.total_held + 3 * kept_for_each)
     await world.start_controller()
@@ -78,7 +78,7 @@ async def test_a_definition_without_room_waits_for_it(world: FakeWorld, monkeypa
 
 @fake_world.in_world
 async def test_a_manifest_without_room_waits_for_it(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The parameter of each is in the definition and in its manifest.
+    # Each parameter is in both the definition and the manifest.
     await start_two(world, monkeypatch, EVALUATED, kept_for_each=2 * LARGE)
     found: Any = await world.user.find(
         Address(api_version="v1", kind="ConfigMap", namespace="default", name="second-b")

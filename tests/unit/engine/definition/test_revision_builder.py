@@ -1,4 +1,4 @@
-"""Definitions become revisions: compiled once for many Stacks, numbered once for ever, some at a time and in turns."""
+"""Definitions become revisions: compiled once for many Stacks, with unique numbers, a few at a time and in turns."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ FREE: dict[str, Any] = {"data": {"a": "${params.x}"}}
 
 
 class Served:
-    """As much of the port `Cluster` as compiling takes."""
+    """The part of the port `Cluster` that compiling needs."""
 
     def __init__(self) -> None:
         self.kinds = ServedKinds(CONFIG_MAP)
         self.loaded: list[Collection[Kind]] = []
         self.appears: Kind | None = None
-        """Served from the first load on."""
+        """A kind that is served after the first load."""
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         self.loaded.append(kinds)
@@ -91,7 +91,7 @@ class Served:
 
 
 class Office:
-    """Where definitions of Stacks are compiled."""
+    """Compiles definitions of Stacks."""
 
     def __init__(self) -> None:
         self.cluster = Served()
@@ -240,7 +240,7 @@ def test_what_no_stack_uses_is_forgotten() -> None:
 
 
 def make_revisions(*kinds: str) -> list[Revision]:
-    """Numbered from 1, each with the kinds in a text, a letter each."""
+    """Revisions numbered from 1, each with the kinds in a text, one letter per kind."""
     return [
         Revision(name=f"r{number}", number=number, hash=str(number), kinds=frozenset(letters))
         for number, letters in enumerate(kinds, 1)
@@ -273,7 +273,7 @@ def test_what_alone_remembers_a_kind_stays() -> None:
 
 
 class Users:
-    """Coroutines that each have a place until a test says so."""
+    """Coroutines that each hold a place until a test releases it."""
 
     def __init__(self, places: int) -> None:
         self.slots = FairSlots(places)
@@ -290,7 +290,7 @@ class Users:
 
 
 async def turn() -> None:
-    """Let all that can continue do so."""
+    """Let all runnable tasks continue."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -347,13 +347,13 @@ async def test_long_work_of_one_namespace_takes_one_turn_among_the_others(monkey
     await asyncio.gather(*(share("many") for _ in range(10)), share("other"))
     last = max(at for at, name in enumerate(done) if name == "other")
     assert done.count("other") == 5
-    assert last <= 25  # Ten first chunks wait already; then every second one is the other's.
+    assert last <= 25  # Ten first chunks are already waiting; after them, every second chunk belongs to the other namespace.
 
 
 # ---------------------------------------------------------------- some at a time, bit by bit
 
 SECONDS = 0.1
-"""Of the server, for each of many requests at once."""
+"""Server seconds for each of many concurrent requests."""
 
 
 async def test_work_in_pieces_leaves_room_for_others() -> None:
@@ -403,8 +403,8 @@ async def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their
     finalizers = [moment - since for moment, request in heard if request.verb == "finalizer"]
     assert (
         sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS - 1
-    )  # One is left to other namespaces.
+    )  # One place is left to other namespaces.
     gone = next(moment - since for moment, request in heard if request.verb == "delete")
-    # One request asks whether the deletion leaves the objects, and one deletes the first of them.
+    # One request checks whether the deletion keeps the objects, and one deletes the first object.
     assert gone < 2.6 * SECONDS
     assert await world.user.find(old) is None

@@ -1,4 +1,4 @@
-"""The target of one process: the failed definition, and that only data signed by this operator is read back."""
+"""The target in one process: failed definitions, and only data that this operator signed is read back."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:
     assert take(tracker, cleanup="a", retry="1") == ["cleanup"]
 
 
-# ---------------------------------------------------------------- users who can write statuses decide nothing
+# ---------------------------------------------------------------- forged statuses have no effect
 
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
 KIND = fake_kinds.STACK.kind
@@ -103,7 +103,7 @@ def make_spec(value: str, **more: object) -> Object:
 
 
 async def begin(world: FakeWorld, **more: object) -> Object:
-    """A Stack at its revision 2; its status."""
+    """Create a Stack at revision 2; return its status."""
     await world.start_controller()
     await world.user.create(stack_manifests.make_stack(make_spec("1", **more)))
     await world.wait_rest()
@@ -123,7 +123,7 @@ async def read_data(world: FakeWorld) -> Object:
 
 
 async def restart_with(world: FakeWorld, status: Object) -> None:
-    """Another process finds that written into the status."""
+    """Start another process that reads this from the status."""
     await world.kill_controller()
     world.server.patch_status(KIND, STACK.namespace, STACK.name, status, manager="forger")
     await world.start_controller()

@@ -42,7 +42,7 @@ def mark(name: str = "bad", **spec: Any) -> Object:
 
 
 async def begin(world: FakeWorld, made: Object) -> None:
-    """An operator that has nothing more to do for that Stack."""
+    """Start an operator, and wait until it has no more work for that Stack."""
     await world.start_controller()
     await world.user.create(made)
     await world.wait_rest()
@@ -209,7 +209,7 @@ async def test_marks_that_are_done_with_take_no_place(world: FakeWorld, monkeypa
 
 
 def nested_stack(*, namespace: str | None = None) -> Object:
-    """A Stack whose one resource is a nested Stack with the one resource `db`."""
+    """A Stack whose only resource is a nested Stack with the only resource `db`."""
     template = {"resources": {"db": {"manifest": probe_controller.manifest({"value": 1})}}}
     inner: Object = {"apiVersion": API, "kind": "Stack", "spec": {"template": template}}
     if namespace is not None:
@@ -279,7 +279,8 @@ async def test_marks_by_path_and_by_name_on_one_object_know_of_each_other(world:
     assert world.traffic.count()["mark"] == 0
 
 
-# ---------------------------------------------------------------- only statuses that this operator wrote bind a mark
+# ---------------------------------------------------------------- a mark is bound only by statuses that this operator
+# wrote
 
 CONDITIONS = [
     {"type": "Ready", "status": "True", "reason": "Marked", "message": "m"},
@@ -323,7 +324,7 @@ def read_signed(status: Any, **changes: Any) -> Object:
 
 
 def sign(status: Object) -> Object:
-    """As the operator writes it."""
+    """Sign a status as the operator does."""
     held: Any = FixedMarks(MARK)
     return SignedMarks(held, KeyedHasher(b"k" * 32)).sign(MARK, status)
 

@@ -18,7 +18,9 @@ from support.stories.snapshot_scene import API, Scene
 from support.stories.volume_driver import StatusBinder
 
 WAYS = ("kill-after", "lost", "kill-before")
-"""Those that are not tried at a write are tried at its neighbors; all of them together take minutes."""
+"""Each write is disturbed in one of these ways, its neighbors in the others; trying all ways at all writes would take
+minutes.
+"""
 OTHERS = 60
 """More Stacks than the operator reconciles in one go."""
 ALL = pytest.mark.parametrize("scenario", snapshot_scenarios.SCENARIOS, ids=lambda each: each.__name__)

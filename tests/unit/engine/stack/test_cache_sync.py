@@ -39,7 +39,7 @@ async def read_status(world: FakeWorld, name: str) -> Object:
 
 
 async def restart_without_secrets(world: FakeWorld, *, is_failing: bool) -> int:
-    """Two complete Stacks, and a new operator that gets no list of Secrets; the requests before that."""
+    """Two complete Stacks, and a new operator that gets no list of Secrets; returns the number of earlier requests."""
     await world.start_controller()
     for name, kind in (("silent", "Secret"), ("served", "ConfigMap")):
         await world.user.create(stack_manifests.make_stack(make_spec(kind), name=name))
@@ -99,14 +99,14 @@ async def test_list_that_fails_is_reported(world: FakeWorld) -> None:
     assert (await read_status(world, "served"))["phase"] == "CreateComplete"
 
 
-# ---------------------------------------------------------------- kinds that may not be watched
+# ---------------------------------------------------------------- kinds without the right to watch
 
 SECRET = Address(api_version="v1", kind="Secret", namespace="default", name="shop-denied")
 RIGHTS = {("list", "Secret"), ("patch", "Secret"), ("apply", "Secret")}
 
 
 def make_template(*, has_denied: bool = True) -> Object:
-    """A ConfigMap, and an object of the kind that may not be watched."""
+    """A ConfigMap, and an object of the kind without the right to watch."""
     resources: Object = {"good": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}}}
     if has_denied:
         resources["denied"] = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"v": "1"}}}
@@ -197,7 +197,7 @@ GADGETS = Address(
 
 
 def make_versions(**status: Any) -> list[Object]:
-    """The only version, with these fields in the status."""
+    """The only version of a kind, with these fields in the status."""
     properties = {
         "spec": {"type": "object", "properties": {"size": {"type": "integer"}}},
         "status": {"type": "object", "properties": status},

@@ -39,7 +39,7 @@ async def ask(world: FakeWorld, token: str) -> None:
 
 
 async def read(world: FakeWorld) -> tuple[str, str | None]:
-    """The phase, and the token that was obeyed last."""
+    """The phase, and the last handled token."""
     status = expectations.status_of(await world.user.find(STACK))
     return status["phase"], (status.get("handled") or {}).get("check")
 

@@ -1,4 +1,4 @@
-"""An order to go on names a resource, perhaps a hook, and perhaps a token that makes it a new one."""
+"""A request to continue names a resource, optionally a hook, and optionally a token that makes it a new request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StatefulSets that are replaced in a world: every scenario, undisturbed and with the operator killed at every write."""
+"""Replacement of StatefulSets in a fake world: every scenario, undisturbed and with the operator killed at every write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.stories.volume_driver import StatusBinder
 
 LONG = "customer-portal-production-europe-west-and-north-of-it"
 WAYS = ("kill-after", "lost", "kill-before")
-"""Those that are not tried at a write are tried at its neighbors."""
+"""Each write is disturbed in one of these ways, its neighbors in the others."""
 ALL = pytest.mark.parametrize("scenario", set_replacement_scenarios.SCENARIOS, ids=lambda each: each.__name__)
 
 

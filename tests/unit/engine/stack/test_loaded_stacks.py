@@ -1,4 +1,7 @@
-"""Stacks start in portions and in turns; idle ones are unloaded, and the next event loads them, without a sign of it."""
+"""Stacks start in portions and in turns.
+
+Idle ones are unloaded, and the next event loads them, with no visible effect.
+"""
 
 from __future__ import annotations
 
@@ -191,7 +194,7 @@ def list_loaded(world: FakeWorld) -> list[str]:
 
 
 async def begin(world: FakeWorld, *stacks: Object) -> None:
-    """Create these Stacks; time enough to unload those that may be."""
+    """Create these Stacks, and wait long enough to unload idle ones."""
     await world.start_controller()
     for each in stacks:
         await world.user.create(each)
@@ -268,7 +271,7 @@ async def test_a_status_that_another_writer_wiped_is_restored(world: FakeWorld) 
     await world.wait(SOON)
     after = await world.user.find(STACK)
     assert after is not None
-    ignored = ("conditions",)  # They became so just now.
+    ignored = ("conditions",)  # They have changed only now.
     assert {key: after["status"].get(key) for key in before["status"] if key not in ignored} == {
         key: value for key, value in before["status"].items() if key not in ignored
     }

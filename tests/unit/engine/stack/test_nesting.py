@@ -92,7 +92,7 @@ def test_nesting_ends_at_the_limit(shards: int) -> None:
 
 
 def make_adopter(name: str, other: str) -> Object:
-    """A Stack that takes another one over."""
+    """A Stack that adopts another one."""
     manifest = {"apiVersion": STACK, "kind": "Stack", "metadata": {"name": other}, "spec": {"paused": False}}
     adopted = {"resources": {"other": {"manifest": manifest}}}
     root = make_root(adoptionPolicy="Adopt", template=adopted)

@@ -1,5 +1,5 @@
-"""Events about repairs: who changed which field, only the first time, without sensitive values, and never thousands at
-once.
+"""Events about repairs: they name the field and its writer, only the first time, without sensitive values, and never
+thousands at once.
 """
 
 from __future__ import annotations

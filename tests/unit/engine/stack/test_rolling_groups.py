@@ -1,5 +1,5 @@
-"""Rolling updates of ten members: which members stay, are created or are deleted, how many change at once, and how many
-serve meanwhile.
+"""Rolling updates of ten members: the kept, created and deleted members, the size of batches, and the members in
+service meanwhile.
 
 In half of the cases the operator is killed every few seconds; the results must be the same.
 """
@@ -30,11 +30,11 @@ class Watcher:
     """Records the members over time."""
 
     value: str
-    """Of the new definition."""
+    """The value in the new definition."""
     most_changing: int = 0
     fewest_in_service: int = MEMBERS
     changed_at: dict[str, float] = field(default_factory=dict)
-    """When each member of the beginning was first seen with the new definition."""
+    """Time when each original member first had the new definition."""
 
     def look(self, members: list[Object], *, began_with: frozenset[str], now: float) -> None:
         """Record the current members."""
@@ -77,7 +77,7 @@ async def find_members(world: FakeWorld, group: Object) -> list[Object]:
 async def wait_complete(
     world: FakeWorld, watcher: Watcher | None = None, *, kill_every: float = 0.0, dead_for: float = 0.0
 ) -> None:
-    """Until the present spec is reached; the operator is killed meanwhile."""
+    """Wait until the current spec is complete; the operator is killed meanwhile."""
     loop = asyncio.get_running_loop()
     group = await world.user.find(GROUP) or {}
     began_with = frozenset(find_index(each) for each in await find_members(world, group))
@@ -177,7 +177,7 @@ def test_a_pause_is_never_shorter_than_stated(kill_every: float, dead_for: float
     gaps = [later - earlier for earlier, later in itertools.pairwise(times) if later - earlier > READY_AFTER]
     assert len(times) == MEMBERS
     assert gaps
-    # Batches are not mixed: the next one starts a pause after the last member of the one before is ready.
+    # Batches do not overlap: each starts one pause after the last member of the previous batch is ready.
     assert min(gaps) >= READY_AFTER + pause - 1
     assert watcher.most_changing <= 4
 

@@ -1,4 +1,4 @@
-"""A Stack in a world of restarts, late lists and other writers: nothing is written twice, dropped, or left behind."""
+"""A Stack with restarts, late lists and other writers: nothing is written twice, dropped, or left behind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
 STACKS = 40
-"""More than there are passes in a row, so that writers of statuses get their turns between the passes."""
+"""More Stacks than consecutive passes, so that status writers get their turns between the passes."""
 FIRST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
 SECOND: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${first.metadata.name}"}}
 
@@ -89,7 +89,7 @@ async def test_no_earlier_state_of_a_stack_is_kept(world: FakeWorld) -> None:
     assert max(kept.values()) <= 1
 
 
-# ---------------------------------------------------------------- steps that may not start
+# ---------------------------------------------------------------- steps that must not start
 
 
 def test_a_step_deferred_between_two_reconciles_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:

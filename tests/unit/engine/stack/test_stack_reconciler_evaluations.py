@@ -24,9 +24,9 @@ from support.stories.stack_manifests import STACK
 from support.virtual_time import VirtualClock
 
 SECONDS = 5.0
-"""Until an expression is evaluated; then its Stack rests for several times as long."""
+"""Seconds until an expression is evaluated; its Stack then pauses for several times as long."""
 EXCESSIVE = "too-much"
-"""All that mentions that exceeds its share of CPU."""
+"""Expressions with this text exceed their share of CPU."""
 
 
 @dataclass
@@ -48,15 +48,15 @@ class SlowProcess:
 
 
 class SlowPool(Pool):
-    """Evaluates all that needs a bound in a slow process."""
+    """Evaluates all expressions that need a bound in a slow process."""
 
     def admits(self, cost: Cost) -> bool:
-        """Nothing."""
+        """Admit no expression to the operator's process."""
         return False
 
 
 def make_world(world: FakeWorld) -> SlowProcess:
-    """Let operators that start from now on evaluate slowly; the process that they use."""
+    """Let operators that start later evaluate slowly; return the process that they use."""
     process = SlowProcess()
 
     async def start() -> Process:
@@ -87,7 +87,7 @@ def read(world: FakeWorld) -> list[str]:
 
 
 async def read_status(world: FakeWorld) -> Object:
-    """That of the Stack."""
+    """The status of the Stack."""
     found = await world.user.find(STACK)
     assert found is not None
     status: Object = found.get("status") or {}

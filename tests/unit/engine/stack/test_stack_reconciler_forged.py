@@ -72,7 +72,7 @@ def read_signature(world: FakeWorld, name: str) -> str | None:
 
 
 def apply_as_operator(world: FakeWorld, name: str, *, kind: Kind = CONFIG_MAP, **fields: Any) -> None:
-    """A write under the operator's own field manager name, of all that it states but these fields."""
+    """A write under the operator's own field manager name, of all its fields except these."""
     live = get(world, kind, name)
     kept = {part: live["metadata"][part] for part in ("labels", "annotations")}
     metadata = {"name": name, "namespace": "default", **kept}
@@ -277,7 +277,7 @@ def make_spec(replicas: int, **more: object) -> Object:
 
 
 async def begin(world: FakeWorld) -> Object:
-    """A Stack at rest; its child."""
+    """Create a Stack, wait until it is at rest, and return its child."""
     await world.start_controller()
     await world.user.create(stack_manifests.make_stack(make_spec(2)))
     await world.wait_rest()

@@ -1,4 +1,4 @@
-"""An outdated target is superseded as soon as a newer one is seen, and continued if the newer one is rejected."""
+"""An outdated target is superseded as soon as a newer one is noticed, and resumed if the newer one is rejected."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Edit: TypeAlias = Callable[[FakeWorld, str], Awaitable[None]]
 
 
 def make_spec(value: str) -> Object:
-    """ConfigMaps with nothing but that value."""
+    """ConfigMaps with only that value."""
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
     return {"template": {"resources": {f"c{number}": config for number in range(SIZE)}}}
 
@@ -70,14 +70,14 @@ def count(world: FakeWorld, value: str) -> int:
 
 
 async def wait_for(check: Callable[[], bool]) -> None:
-    """Until that holds, at most a minute."""
+    """Wait until the condition holds, at most a minute."""
     async with asyncio.timeout(60):
         while not check():  # noqa: ASYNC110 -- the fake cluster has no event for it
             await asyncio.sleep(0.01)
 
 
 async def begin(world: FakeWorld, edit: Edit = edit_spec) -> None:
-    """A Stack whose change from `one` to `two` is under way at a slow server."""
+    """A Stack whose change from `one` to `two` is in progress on a slow server."""
     world.concurrency = IN_FLIGHT
     await world.start_controller()
     await world.user.create(make_values("one"))
@@ -134,7 +134,7 @@ async def test_a_newer_target_that_is_rejected_stops_no_rollout(world: FakeWorld
 
 
 def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
-    """A Stack whose accepted generation is that one."""
+    """A Stack that has accepted that generation."""
     definition_sync: Any = SimpleNamespace(generation=generation, rejection=None)
     definition_sync.has_unprocessed_spec = lambda stack: stack.generation != definition_sync.generation
     queue = WorkQueue()
@@ -143,7 +143,7 @@ def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
 
 
 def update(held: Supersession, generation: int) -> bool:
-    """Show it that generation of its Stack; whether it is active then."""
+    """Show it that generation of its Stack; return whether it is then active."""
     held.update(dataclasses.replace(SEEN, generation=generation))
     return held.is_active
 

@@ -499,7 +499,7 @@ async def test_a_forged_status_or_label_of_an_instance_reaches_nothing(world: Fa
 async def test_options_that_are_not_listed_are_without_effect_even_past_the_schema(world: FakeWorld) -> None:
     await world.start_controller()
     await define(world, make_spec())
-    # Stored as if the API server had not pruned it.
+    # Store it as if the API server had not pruned it.
     raw = {
         "apiVersion": SITE.api_version,
         "kind": SITE.kind,
@@ -649,7 +649,7 @@ async def test_a_mark_names_an_instance_by_its_kind_and_name(world: FakeWorld) -
     (replaced,) = await find_pages(world)
     assert replaced != page["metadata"]["uid"]
 
-    # Nothing is replaced twice, and a new process reads its own status.
+    # No object is replaced twice, and a new process reads the status of the earlier one.
     await world.kill_controller()
     await world.start_controller()
     await world.wait_rest()
@@ -723,7 +723,7 @@ def page(index: int) -> Address:
 
 
 async def is_first_moved(world: FakeWorld) -> list[str]:
-    """Nothing once an instance has the second revision."""
+    """Return no objection once an instance has the second revision."""
     found = [(await read(world, site(index))).get("status") or {} for index in range(8)]
     return [] if any(status.get("definitionRevision") == 2 for status in found) else ["none has it"]
 

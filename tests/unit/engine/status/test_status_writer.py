@@ -1,4 +1,4 @@
-"""Statuses are written one after the other, no more often than pays, and measured: the last word about a Stack is the newest."""
+"""Statuses are written in sequence, rate-limited and measured. The last written status of a Stack is the newest."""
 
 from __future__ import annotations
 
@@ -76,21 +76,21 @@ class Reported:
         self.definition = SimpleNamespace(hidden_texts=frozenset())
         self.planner = None
         self.memory = InMemoryState()
-        # It sees everything.
+        # The planner has seen everything.
         self.cache_sync = SimpleNamespace(grace_left=lambda: 0.0)
 
     def note_written(self, _status: Object) -> None:
-        """Nothing waits for it."""
+        """Nothing waits for this."""
 
     def make_status_input(self) -> StatusInput:
-        """With the message that must be visible."""
+        """A status input with the message that must become visible."""
         self.looks += 1
         refusal = DefinitionRejection(reason=self.reason, message=self.message)
         return StatusInput(generation=1, rejection=refusal)
 
 
 def make_writer(home: Any, reported: Reported, *, share: Share = WHOLE) -> StatusWriter:
-    """A recorder at work."""
+    """A running status writer."""
     services: Any = SimpleNamespace(
         management_cluster=home,
         hashes=HASHES,
@@ -105,7 +105,7 @@ def make_writer(home: Any, reported: Reported, *, share: Share = WHOLE) -> Statu
 
 
 async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
-    """A recorder that was asked for one message, and a moment later of another."""
+    """A status writer that was asked to write one message, and another one shortly after."""
     recorder = make_writer(home, reported)
     recorder.request("u")
     await asyncio.sleep(0.1)
@@ -134,7 +134,7 @@ async def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon
     home.gate.set()
     recorder = await begin(home, reported)
     for _ in range(70):
-        # Never at the very moment of a look.
+        # Never exactly at the time of a check.
         await asyncio.sleep(0.13)
         recorder.request("u")
     assert home.written == ["one"]
@@ -201,7 +201,7 @@ async def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -
     home.gate.set()
     recorder = await begin(home, reported)
     await asyncio.sleep(3)
-    # Looked at a moment ago, and put off.
+    # Checked a moment ago, and postponed.
     recorder.request("u")
     await asyncio.sleep(0.01)
     looks = reported.looks
@@ -212,7 +212,7 @@ async def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -
     assert home.written == ["one", "end"]
     assert reported.looks == looks + 1
 
-    # Another one waits its second: at most one status is written in each.
+    # Another Stack waits for its turn: at most one status is written per second.
     reported.has_outcome, reported.message = False, "again"
     recorder.request("u")
     await asyncio.sleep(0.3)
@@ -288,7 +288,7 @@ async def test_a_replaced_value_stays_hidden(world: FakeWorld) -> None:
     assert (found["status"]["revision"], found["status"]["outputs"]) == (2, {"seen": "(sensitive)"})
 
 
-# ---------------------------------------------------------------- repairs that are over in a moment
+# ---------------------------------------------------------------- short repairs
 
 SMALL, LARGE = 10, 2 * status_writer.BYTES_PER_SECOND
 

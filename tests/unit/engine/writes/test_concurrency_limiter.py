@@ -20,7 +20,7 @@ class Server:
     """Serves several requests at a time, in order of arrival, and rejects requests when its queue is full."""
 
     def __init__(self, *, cores: int, seconds: Callable[[str], float], bears: int = 1_000_000) -> None:
-        """seconds: of work for a request of that sort; bears: requests in all, served and waiting."""
+        """seconds: work per request, by sort; bears: the maximum number of requests, served and waiting."""
         self.cores = cores
         self.seconds = seconds
         self.bears = bears
@@ -41,7 +41,7 @@ class Run:
         self.refused = 0
         self.in_flight = 0
         self.latest = 0.0
-        """Seconds that the last answer took."""
+        """Seconds until the last response."""
         self._sent = 0
         self._free = [0.0] * server.cores
         self._ends: list[tuple[float, int, str, float, str]] = []
@@ -63,7 +63,7 @@ class Run:
         heapq.heappush(self._ends, (end, self._sent, how, self.now, sort))
 
     def go_on(self, seconds: float) -> int:
-        """Let time pass; how many writes were accepted in it."""
+        """Let time pass; return the number of writes that were accepted."""
         until, before = self.now + seconds, self.done
         while True:
             while self.in_flight < self.limiter.find_limit(self.now):
@@ -93,7 +93,7 @@ class Run:
 
 
 def work(seconds: float) -> Callable[[str], float]:
-    """Every request is so much work."""
+    """All requests take this amount of work."""
     return lambda sort: seconds
 
 

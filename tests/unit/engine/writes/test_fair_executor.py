@@ -28,13 +28,13 @@ class Steps:
         self.gate = asyncio.Event()
 
     async def take(self, stack_uid: str, key: str) -> None:
-        """As the executor calls it."""
+        """The callback of the executor."""
         self.taken.append((stack_uid, key))
         await self.gate.wait()
 
 
 async def turn_over() -> None:
-    """Let every task that can run do so."""
+    """Let all runnable tasks continue."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -133,7 +133,7 @@ async def test_stacks_take_turns_however_long_their_steps_take() -> None:
         executor.enqueue(stack, ["1", "2", "3"])
     executor.start()
     await turn_over()
-    assert [stack for stack, _ in steps.taken] == ["x", "y", "z", "x"]  # One place is left to a fourth Stack.
+    assert [stack for stack, _ in steps.taken] == ["x", "y", "z", "x"]  # One place is left for a fourth Stack.
     steps.gate.set()
     await turn_over()
     assert len(steps.taken) == 9
@@ -186,7 +186,7 @@ async def test_step_that_raises_ends_no_worker() -> None:
 
 
 class ManualClock:
-    """Time that passes when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -287,7 +287,7 @@ async def test_stacks_of_one_namespace_leave_places_to_another() -> None:
 # ---------------------------------------------------------------- a small and a large Stack on a busy server
 
 LARGE = 280
-"""Resources: work for the server for longer than everything else here takes."""
+"""Number of resources: their writes take the server longer than everything else here."""
 SECONDS = 0.02
 """Server time per request. The server handles two requests at once, so a hundred per second."""
 LATEST = 10.0
@@ -300,7 +300,7 @@ class Site:
     def __init__(self, world: FakeWorld) -> None:
         self.world = world
         self.statuses: list[float] = []
-        """When the statuses of the large Stack were written."""
+        """Times when statuses of the large Stack were written."""
         self._numbers = itertools.count()
 
     async def start(self) -> None:
@@ -334,7 +334,7 @@ class Site:
         return completed - begun, now() - completed
 
     async def is_rolling_out(self, address: Address) -> bool:
-        """Whether there is still work for the server."""
+        """Whether the server still has work."""
         status = expectations.status_of(await self.world.user.find(address))
         return status.get("phase") != "CreateComplete"
 

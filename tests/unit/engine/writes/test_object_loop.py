@@ -1,4 +1,4 @@
-"""Each object is processed once at a time, again if it changed meanwhile, and later where it fails."""
+"""Each object is processed once at a time, again if it changed meanwhile, and later after a failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support.virtual_time import VirtualClock
 
 
 class Looks:
-    """Counts the steps of each object; `steps` says how many follow each other at once."""
+    """Counts the steps of each object; `steps` is the number of consecutive steps."""
 
     def __init__(self, *, steps: int = 1) -> None:
         self.taken: list[tuple[float, str]] = []
@@ -32,7 +32,7 @@ class Looks:
         self.loop.start()
 
     def enqueue(self, uid: str) -> None:
-        """As its owner does."""
+        """Enqueue an object as its owner does."""
         self.loop.enqueue("shop", uid)
 
     async def advance(self, uid: str) -> bool:

@@ -51,7 +51,7 @@ class Writes:
 
 
 async def settle() -> None:
-    """Let all that can move move."""
+    """Let all runnable tasks continue."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -110,7 +110,7 @@ def make_stack(kinds: dict[str, int]) -> Object:
 
 
 class Log:
-    """When each write of a child came."""
+    """Records the time of each write of a child."""
 
     def __init__(self, world: FakeWorld) -> None:
         self.moments: list[tuple[float, Request]] = []
@@ -127,7 +127,7 @@ class Log:
 
 
 async def wait_complete(world: FakeWorld) -> float:
-    """Until the Stack is complete; the seconds of it."""
+    """Wait until the Stack is complete; return the duration in seconds."""
 
     async def check() -> list[str]:
         phase = str(expectations.status_of(await world.user.find(STACK)).get("phase"))

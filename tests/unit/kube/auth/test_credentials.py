@@ -1,4 +1,4 @@
-"""Credentials: their sources, the files that are read, and when reading again would yield other credentials."""
+"""Credentials: their sources, the files they come from, and detection of changed files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load(path: str, *, context: str | None = None, environ: Mapping[str, str] | 
 
 
 def encoded(text: str) -> str:
-    """As a kubeconfig holds data inline."""
+    """Encode data as inline data of a kubeconfig."""
     return base64.b64encode(text.encode()).decode()
 
 
@@ -114,7 +114,7 @@ def test_credentials_that_end_are_stale_shortly_before(seconds_left: float, *, e
 
 @pytest.fixture
 def temporary(tmp_path: Path) -> Iterator[Path]:
-    """The folder for temporary files, this test's own."""
+    """A separate folder for temporary files of this test."""
     usual, own = tempfile.tempdir, tmp_path / "temporary"
     own.mkdir()
     tempfile.tempdir = str(own)

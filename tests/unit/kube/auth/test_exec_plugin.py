@@ -1,4 +1,4 @@
-"""A program of the administrator's takes neither the operator's time nor its memory, and shows none of its secrets."""
+"""Exec plugins: limits on time and memory, and no secrets in messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
 
 
 def is_alive(number: int) -> bool:
-    """Whether that process runs; one that only waits to be buried does not."""
+    """Whether that process runs; zombies do not count."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -56,7 +56,7 @@ VALID: dict[str, Any] = {
 
 
 def change(**changed: Any) -> dict[str, Any]:
-    """The valid one with entries of its cluster, user and context changed; null removes one."""
+    """The valid kubeconfig with changed entries of its cluster, user and context; null removes an entry."""
     made = copy.deepcopy(VALID)
     places = {"cluster": made["clusters"][0], "user": made["users"][0], "context": made["contexts"][1]}
     for sort, entries in changed.items():

@@ -56,7 +56,7 @@ class Bench:
 
 
 def ours(name: str, version: int, **parts: object) -> Object:
-    """A ConfigMap with labels or annotations of its own and our signature over them."""
+    """A ConfigMap with its own labels or annotations, and Hearth's signature over them."""
     raw = make_object(name, version, **parts)
     annotations = {
         key: value for key, value in raw["metadata"]["annotations"].items() if key != names.ANNOTATION_SIGNATURE
@@ -65,14 +65,14 @@ def ours(name: str, version: int, **parts: object) -> Object:
 
 
 def in_namespace(namespace: str, raw: Object) -> Object:
-    """The same object elsewhere, with a signature for there."""
+    """The same object in another namespace, with a valid signature."""
     annotations = raw["metadata"]["annotations"]
     unsigned = {key: value for key, value in annotations.items() if key != names.ANNOTATION_SIGNATURE}
     return signing.sign({**raw, "metadata": {**raw["metadata"], "namespace": namespace, "annotations": unsigned}})
 
 
 def forged(name: str, version: int, **parts: object) -> Object:
-    """The same object without our signature."""
+    """The same object without Hearth's signature."""
     raw = make_object(name, version, **parts)
     return {**raw, "metadata": {**raw["metadata"], "annotations": {}}}
 

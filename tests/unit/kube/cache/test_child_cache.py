@@ -1,4 +1,4 @@
-"""The caches hold every labelled object of the followed kinds, and tell of changes that a reader can see."""
+"""The caches hold every labelled object of the followed kinds, and report changes that a reader can see."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GREETING = ("data", "greeting")
 
 
 class Listener:
-    """Writes down whom it would wake."""
+    """Records the Stacks that it would wake."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -59,13 +59,13 @@ class Bench:
         self.caches.trust(signing.Trusting())
 
     async def hear(self) -> list[str]:
-        """Let everything happen; whom the listener would have woken since the last time."""
+        """Process all events; return the Stacks woken since the last call."""
         await elapse(0.5)
         heard, self.listener.heard = self.listener.heard, []
         return heard
 
     def versions(self) -> dict[str, int]:
-        """Of the children of `s1`, by resource."""
+        """Versions of the children of `s1`, by resource."""
         children = self.caches.children("s1")
         return {resource: child.resource_version for resource, group in children.items() for child in group}
 
@@ -193,7 +193,7 @@ async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
 
 @in_virtual_time
 async def test_lost_ownership_wakes() -> None:
-    """Such drift appears only in managedFields."""
+    """This drift appears only in managedFields."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}}
     stream = Stream(added("a", 3, managedFields=[entry]), list_end(5))
     bench = await follow(stream)

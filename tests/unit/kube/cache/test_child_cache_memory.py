@@ -46,7 +46,7 @@ OF_A_STACK = 4
 
 
 def make_child(number: int, *, has_own_keys: bool) -> Object:
-    """A ConfigMap as our apply leaves it. It shares no memory with another one."""
+    """A ConfigMap after an apply by Hearth. It shares no memory with others."""
     stack, resource = f"shop-{number // OF_A_STACK}", f"settings{number % OF_A_STACK}"
     stack_uid = str(uuid.uuid5(uuid.NAMESPACE_DNS, stack))
     name = f"{stack}-{resource}"
@@ -89,7 +89,10 @@ def make_child(number: int, *, has_own_keys: bool) -> Object:
 
 
 def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
-    """Bytes that a child takes in the caches. Of two measurements: a table of the whole process may grow during one."""
+    """Bytes that a child takes in the caches.
+
+    The minimum of two measurements, because a global table may grow during one.
+    """
     return min(measure_once(first, paths=paths, has_own_keys=has_own_keys) for first in (0, CHILDREN))
 
 
@@ -178,7 +181,7 @@ def find_wanted(used: str) -> frozenset[Path]:
 
 
 def find_texts(root: object) -> Iterator[str]:
-    """Every text that hangs on an object, texts that are kept as bytes included."""
+    """Every text that is reachable from an object, including texts stored as bytes."""
     seen, waiting = {id(root)}, [root]
     while waiting:
         each = waiting.pop()
@@ -191,7 +194,7 @@ def find_texts(root: object) -> Iterator[str]:
 
 
 async def read(caches: ChildCache, *, used: str, way: str) -> set[str]:
-    """Every text that the caches hold once a whole Secret came in that way."""
+    """Every text in the caches after a whole Secret was received in that way."""
     caches.follow(SECRET, find_wanted(used))
     await elapse(0.5)
     if way == "an apply":

@@ -1,4 +1,4 @@
-"""One watch for all that is read of a kind in a namespace, with shares of watches and bytes."""
+"""One watch serves all reads of a kind in a namespace, with shares of watches and bytes."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ DATA = frozenset({("data", "a")})
 
 
 class Listener(DeafListener):
-    """Writes down whom it would wake."""
+    """Records the Stacks that it would wake."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
 
     def on_child(self, stack_uid: str, resource: str) -> None:
-        """Something that is read changed."""
+        """An external object changed."""
         self.heard.append(f"{stack_uid}/{resource}")
 
 
@@ -50,11 +50,11 @@ class Bench:
         self.cache = ExternalCache(context, self.listener, **options)
 
     def follow(self, uid: str, *, tenant: str = "default", **queries: ExternalQuery) -> None:
-        """Follow these and no others."""
+        """Follow exactly these queries."""
         self.cache.follow(uid, queries, namespace=tenant)
 
     async def hear(self, seconds: float = 0.5) -> list[str]:
-        """Let everything happen; whom the listener would have woken since the last time."""
+        """Process all events; return the Stacks woken since the last call."""
         await elapse(seconds)
         heard, self.listener.heard = self.listener.heard, []
         return heard
@@ -82,7 +82,7 @@ def config(name: str, version: int, a: str = "1", unread: str = "x", **labels: s
 
 
 def added(name: str, version: int, a: str = "1", **labels: str) -> bytes:
-    """The line that shows one for the first time."""
+    """The line that shows an object for the first time."""
     return event("ADDED", config(name, version, a, **labels))
 
 

@@ -54,13 +54,13 @@ def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Ob
 
 
 async def show(stream: Stream, *lines: bytes) -> None:
-    """Let the server send these, and everything happen that follows from it."""
+    """Let the server send these events, and process their consequences."""
     stream.say(*lines)
     await elapse(0.1)
 
 
 async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCache, Listener, ScriptedConnection]:
-    """A cache that has had its first list."""
+    """A cache after its first list."""
     connection, listener = ScriptedConnection(streams=[stream]), Listener()
     cache = StackCache(connection, listener.on_stack, namespace=namespace, options=scripted_watch.RULES)
     cache.start()

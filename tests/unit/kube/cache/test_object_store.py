@@ -1,4 +1,4 @@
-"""The newest state of each object wins, whether it came by an event, a list or the answer to our own write."""
+"""The newest state of each object wins, whether it comes from an event, a list or the response to Hearth's own write."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from support.units.scripted_api.scripted_watch import make_object
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record with as little as a record may have."""
+    """A minimal record."""
 
     uid: str
     resource_version: int
 
 
 class Keeper:
-    """An owner that counts and writes down."""
+    """An owner that counts and records changes."""
 
     def __init__(self) -> None:
         self.store: ObjectStore[Entry] = ObjectStore(self)
@@ -34,13 +34,13 @@ class Keeper:
         return Entry(raw["metadata"]["uid"], int(raw["metadata"]["resourceVersion"]))
 
     def replace(self, old: Entry | None, new: Entry | None, *, is_ours: bool) -> None:
-        """Write down `a: 1 → 2`."""
+        """Record `a: 1 → 2`."""
         before, after = (None if entry is None else entry.resource_version for entry in (old, new))
         uid = next(entry.uid for entry in (old, new) if entry is not None)
         self.heard.append(f"{uid}: {before} → {after}{' (ours)' if is_ours else ''}")
 
     def complete(self) -> None:
-        """Write that down too."""
+        """Record the completion."""
         self.heard.append("complete")
 
     @property
@@ -58,7 +58,7 @@ class Keeper:
 
 @pytest.fixture
 def keeper() -> Keeper:
-    """One that knows `a` at 10 and `b` at 20, from a list at 30."""
+    """A store with `a` at version 10 and `b` at 20, from a list at 30."""
     keeper = Keeper()
     keeper.list(30, make_object("a", 10), make_object("b", 20))
     keeper.heard.clear()
@@ -201,7 +201,7 @@ def test_an_event_of_a_known_state_needs_no_parsing(keeper: Keeper) -> None:
     assert keeper.store.is_known((b"MODIFIED", "a", 31))
     assert keeper.store.is_known((b"MODIFIED", "a", 10))
     assert keeper.store.is_known((b"DELETED", "b", 32))
-    # It came. Another object of that UID cannot be.
+    # The deletion was processed. No other object can have that UID.
     assert not keeper.store.is_known((b"DELETED", "b", 32))
 
 

@@ -1,4 +1,4 @@
-"""A cache of a share of all Stacks: it sees its own, and knows that the others are there."""
+"""A cache for a share of all Stacks: it holds its own, and knows that the others exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hearth.model.stack_tree import Node, StackTree
 SHARE = Share(index=0, count=2)
 OWN = "11111111-1111-4111-8111-111111111111"
 FOREIGN, NEXT = "22222222-2222-4222-8222-222222222222", "a"
-"""In the other half, see `unit/model/test_sharding.py`."""
+"""UIDs in the other half, see `unit/model/test_sharding.py`."""
 
 
 def stack(uid: str, name: str = "shop") -> dict[str, Any]:

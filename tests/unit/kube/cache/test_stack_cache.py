@@ -40,7 +40,7 @@ def make(spec: object, *, status: object, **metadata: object) -> Object:
 
 
 def write(raw: Object) -> bytes:
-    """The text of it as in the answer to a request."""
+    """The object's JSON as in the response to a request."""
     return orjson.dumps(raw, option=orjson.OPT_APPEND_NEWLINE)
 
 
@@ -75,7 +75,7 @@ def test_what_is_not_certain_is_parsed_as_a_whole() -> None:
     assert stack_cache.read(text[:-3], lambda _: KNOWN) is None
 
 
-# A cache of Stacks takes the spec of an unchanged generation from its record.
+# A cache of Stacks reuses the spec of an unchanged generation.
 
 
 ITEMS = [{"name": f"n{number}", "value": "one"} for number in range(2_000)]
@@ -122,7 +122,7 @@ def test_an_answer_to_a_status_write_shares_the_spec_of_the_record() -> None:
 
 
 def test_another_spec_is_parsed() -> None:
-    """The generation shows it, unless the API server may have lost changes since the last list."""
+    """A changed generation shows it, unless the API server may have lost changes since the last list."""
     cache = list_large_stacks()
     assert cache.read_answer(orjson.dumps(make_large_stack(version=2, generation=2))) is None
     assert cache.read_answer(orjson.dumps(make_large_stack(version=2, uid="third"))) is None
@@ -170,7 +170,7 @@ def test_an_overtaken_answer_keeps_its_own_spec() -> None:
     assert cache.parse({**answer}).arrived_spec is None
 
 
-# Stacks of one template keep it once.
+# Stacks with the same template share one copy.
 
 
 TEMPLATE: Object = {"resources": {"a": {"manifest": {"kind": "ConfigMap", "data": {"b": "ü", "a": "1"}}}}}

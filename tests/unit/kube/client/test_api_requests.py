@@ -1,4 +1,4 @@
-"""Paths, queries and bodies as the API server wants them."""
+"""Paths, queries and bodies of API requests."""
 
 from __future__ import annotations
 

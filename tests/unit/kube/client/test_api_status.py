@@ -63,7 +63,7 @@ def test_neither_does_a_detail(part: str, value: Any) -> None:
 
 
 def judge(code: int, status: Any) -> None:
-    """Let all who read a status read it."""
+    """Run all readers of a status on it."""
     api_errors.classify(code, status, kind=CONFIG_MAP, body_size=10)
     watch_errors.classify_status(status or {}, code=code)
 

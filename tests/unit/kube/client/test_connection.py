@@ -22,7 +22,7 @@ from support.units import waiting
 
 @dataclass
 class FixedSource:
-    """Returns one set of credentials after the other; the last one forever."""
+    """Returns sets of credentials in order; the last one repeatedly."""
 
     queue: list[Credentials | NoCredentials]
     loads: int = 0
@@ -36,7 +36,7 @@ class FixedSource:
 
 
 def source_of(url: str, *tokens: str) -> FixedSource:
-    """Credentials for that server, a token after the other."""
+    """Credentials for that server, with these tokens in order."""
     return FixedSource([Credentials(server=url, authorization=f"Bearer {token}") for token in tokens or ("first",)])
 
 

@@ -1,4 +1,4 @@
-"""Requests over kept connections, to a server that misbehaves on purpose."""
+"""Requests over keep-alive connections to a server that misbehaves on purpose."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Server:
     """Answers each connection's requests with scripted responses, and closes it at None; [] means silence."""
 
     plans: list[list[bytes | None]]
-    """A connection's each; the last serves all further ones."""
+    """One plan per connection; the last one serves all further connections."""
     heard: list[bytes] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)

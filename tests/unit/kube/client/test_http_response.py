@@ -319,7 +319,7 @@ def find_source(url: str, *, authority: bytes | None = None, server_name: str | 
 
 @contextlib.asynccontextmanager
 async def run_tls(answer: stub_server.Answer) -> AsyncIterator[StubServer]:
-    """A server with a certificate of its own authority."""
+    """A server with a certificate from its own authority."""
     stub = StubServer(answers=[answer])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)

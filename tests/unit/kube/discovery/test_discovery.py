@@ -178,7 +178,7 @@ async def test_only_kinds_that_come_later_are_waited_for() -> None:
     assert gadget is not None
     await schemas.load([gadget])
     assert discovery.find_schema(gadget) is not None
-    # The others that use this group have not heard of it yet.
+    # Other users of this group do not know the change yet.
     before = len(changes)
     await discovery.refresh_schemas()
     await discovery.refresh_schemas()

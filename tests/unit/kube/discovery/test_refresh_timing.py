@@ -1,4 +1,6 @@
-"""When kinds and schemas are searched for: together, never from before a call, and late schemas again and again."""
+"""Timing of discovery: kinds and schemas together, never with results from before a call, and repeatedly for late
+schemas.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +138,7 @@ ALL = list(itertools.accumulate(SCHEMA_DELAYS))
 
 @dataclass
 class Search:
-    """Notes when it is called, in seconds from the beginning."""
+    """Records when it is called, in seconds from the start."""
 
     times: list[float] = field(default_factory=list)
     on_call: Callable[[], None] = lambda: None

@@ -1,4 +1,4 @@
-"""Schemas: fetched when asked for, once per hash, and left out where they cannot be had."""
+"""Schemas: fetched on demand, once per hash, and skipped if unavailable."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation(
 
 
 def be_cancelled(_sent: Sent) -> dict[str, Any]:
-    """While the answer is in flight."""
+    """Cancel the request while its response is in flight."""
     raise asyncio.CancelledError
 
 

@@ -1,4 +1,4 @@
-"""Whether a process without an election finds one that works on the same Stacks. In virtual time."""
+"""A process without an election detects another one that works on the same Stacks. In virtual time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def renew(lease: dict[str, Any]) -> None:
 def look(
     lease: dict[str, Any], scope: Scope, *, is_alive: bool, connection: LeaseConnection | None = None
 ) -> tuple[str, float]:
-    """The leader that is found, and after how many seconds."""
+    """The detected leader, and the seconds until its detection."""
 
     async def story() -> tuple[str, float]:
         renewing = asyncio.ensure_future(renew(lease)) if is_alive else None
@@ -121,7 +121,7 @@ async def test_after_a_crash_the_next_process_takes_the_lease_over() -> None:
     crashed = make_presence(server, "crashed")
     working = asyncio.ensure_future(crashed.hold())
     await asyncio.sleep(12.0)
-    # As a process ends that is killed: nothing is given back.
+    # Like a killed process, which releases nothing.
     crashed.identity = "not the one that is released"
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)

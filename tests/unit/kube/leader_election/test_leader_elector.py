@@ -1,4 +1,4 @@
-"""The election: one works at a time, and its successor begins as soon as that is safe. In virtual time."""
+"""The leader election: one process works at a time, and its successor starts as soon as it is safe. In virtual time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Candidate:
             await self.task
 
     async def end(self) -> None:
-        """It ends in order."""
+        """Stop it gracefully."""
         await self.kill()
         await self.election.release()
 
@@ -290,14 +290,14 @@ async def test_a_lease_that_was_taken_without_an_answer_is_known_as_its_own() ->
     await only.kill()
 
 
-# While the number of shards changes, no one begins on Stacks that are still worked on.
+# While the number of shards changes, no process starts on Stacks that another one still works on.
 
 
 HALF = Share(index=0, count=2)
 
 
 def rival(share: Share | None, *, holder: str = "old", version: str = "7") -> dict[str, Any]:
-    """The Lease of a process of another division."""
+    """The Lease of a process with another number of shards."""
     labels = leases.make_labels("hearth", share) if share is not None else {}
     metadata = {"name": f"hearth-{share}", "labels": labels, "resourceVersion": version}
     return {"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}}

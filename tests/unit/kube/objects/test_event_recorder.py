@@ -1,4 +1,4 @@
-"""Events about a Stack: the same words meet in one, and a lost one does no harm."""
+"""Events about a Stack: equal messages are combined, and a lost Event does no harm."""
 
 from __future__ import annotations
 

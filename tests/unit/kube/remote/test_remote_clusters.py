@@ -1,4 +1,4 @@
-"""Who shares a connection to another cluster, how many there may be, and when it ends."""
+"""Connections to other clusters: sharing, limits, and closing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def write(token: str) -> str:
 
 @pytest.fixture
 async def clusters() -> AsyncIterator[KubeRemoteClusters]:
-    """None as yet."""
+    """An empty set of clusters."""
     made = KubeRemoteClusters(WorkQueue(), signatures=HASHER, allows_loopback=True)
     yield made
     await made.close()

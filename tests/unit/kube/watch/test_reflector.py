@@ -30,11 +30,11 @@ class Recorder:
         self.heard: list[str] = []
 
     def on_list_started(self) -> None:
-        """A full set begins."""
+        """A full list begins."""
         self.heard.append("listing")
 
     def on_object(self, raw: Object) -> None:
-        """An object is there; one called `poison` cannot be taken."""
+        """Handle an object; an object called `poison` raises an error."""
         if raw["metadata"]["name"] == "poison":
             raise ValueError("cannot take this")
         self.heard.append(f"{raw['metadata']['name']}@{raw['metadata']['resourceVersion']}")
@@ -43,7 +43,7 @@ class Recorder:
         self.heard.append(f"-{raw['metadata']['name']}")
 
     def on_synced(self, version: int | None) -> None:
-        """The full set is complete."""
+        """The full list is complete."""
         self.heard.append(f"synced@{version}")
 
 
@@ -77,7 +77,7 @@ class Bench:
 
     @property
     def freshness(self) -> list[bool]:
-        """Of each question, whether it asked for everything."""
+        """For each request, whether it was a full list."""
         return [question.is_fresh for question in self.connection.asked]
 
 
@@ -203,7 +203,7 @@ def deep(line: bytes, *, levels: int = 1_100) -> bytes:
 
 
 PIECE = 64 * 1024
-"""Bytes that come from a connection at once."""
+"""Bytes that a connection delivers at once."""
 UNREADABLE = [
     pytest.param(deep(added("bad", 6)), ["bad@6"], "depth", id="deeper than JSON is read"),
     pytest.param(

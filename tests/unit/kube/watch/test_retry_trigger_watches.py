@@ -1,4 +1,4 @@
-"""What refusals hang on is watched while an attempt waits, at the least cost, and never makes a storm."""
+"""The causes of refusals are watched while an attempt waits, at minimal cost, and without causing bursts of retries."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FORBIDDEN = errors.ApiStatusError(code=403, status={"kind": "Status", "message":
 
 
 def taken(name: str) -> RetryTrigger:
-    """An apply failed because of that ConfigMap."""
+    """The trigger of an apply that failed because of that ConfigMap."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace="shop", name=name)
     return retry_triggers.object_trigger(scripted_watch.CONFIG_MAP, ref)
 
@@ -146,7 +146,7 @@ async def test_the_return_of_the_server_is_reported_to_those_who_wait_for_it() -
 
 
 def configuration(service: str, policy: str = "Fail") -> Object:
-    """A webhook that this Service answers, and one that is answered elsewhere."""
+    """A webhook that this Service serves, and one at an external URL."""
     inside = {"clientConfig": {"service": {"name": service, "namespace": "guards"}}, "failurePolicy": policy}
     return {"webhooks": [inside, {"clientConfig": {"url": "https://elsewhere"}, "failurePolicy": "Fail"}]}
 

@@ -1,4 +1,4 @@
-"""Certificates of the webhook, and its configurations: made, renewed in time, and trusted before they are served."""
+"""The webhook's certificates and configurations: created, renewed in time, and trusted before they are served."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_serving_certificate_is_renewed_after_two_thirds_of_its_life(days: int
 
 def test_a_new_authority_is_trusted_before_it_signs() -> None:
     before = renew_until(NOW + certificates.AUTHORITY_LIFETIME * 0.65)
-    # Two thirds of the authority's life are over, and less of the serving certificate's.
+    # Two thirds of the authority's lifetime are over, and less of the serving certificate's lifetime.
     late = NOW + certificates.AUTHORITY_LIFETIME * 2 / 3
     first = certificates.renew(before, hosts={HOST}, now=late)
     second = certificates.renew(first, hosts={HOST}, now=late + certificates.SPREAD)

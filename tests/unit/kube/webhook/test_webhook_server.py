@@ -30,7 +30,7 @@ def pair() -> CertificateSet:
 
 
 class Served:
-    """A gate in front of a server that answers each request, and trusts those for `/secret`."""
+    """A gate in front of a server that answers each request, and trusts requests for `/secret`."""
 
     def __init__(self, pair: CertificateSet) -> None:
         self.reached: list[str] = []
@@ -76,7 +76,7 @@ async def ask(pair: tuple[asyncio.StreamReader, asyncio.StreamWriter], path: str
 
 
 async def is_ended(pair: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bool:
-    """Whether the server ends it soon."""
+    """Whether the server closes the connection soon."""
     try:
         return not await asyncio.wait_for(pair[0].read(1), 5)
     except ConnectionError:

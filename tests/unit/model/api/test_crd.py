@@ -60,7 +60,7 @@ ROOTS = {
 
 @pytest.fixture(params=ROOTS)
 def root_schema(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Of each kind."""
+    """The root schema of each kind."""
     schema: dict[str, Any] = ROOTS[request.param]
     return schema
 

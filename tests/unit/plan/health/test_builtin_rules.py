@@ -1,4 +1,4 @@
-"""The table of health rules that comes with Hearth, on objects as their controllers write them (tests/data/health)."""
+"""The built-in table of health rules, on objects as their controllers write them (tests/data/health)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GENERATION = 2
 
 
 def find_kind(of: str) -> Kind:
-    """The kind that `group/version Kind` names."""
+    """The kind for `group/version Kind`."""
     api_version, name = of.split(" ")
     group, _, version = api_version.rpartition("/")
     return Kind(group=group, version=version, name=name, plural=name.lower() + "s", namespaced=True)

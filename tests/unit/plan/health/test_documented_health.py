@@ -1,4 +1,6 @@
-"""Health of objects of many projects' kinds, as their projects document them, to our knowledge (tests/data/documented_health)."""
+"""Health of objects from many projects, according to our knowledge of their documentation
+(tests/data/documented_health).
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ class Row:
 
     kind: Kind
     rules: HealthRules
-    """These know the schema of the kind: of the fields that its rows have."""
+    """Rules that know a schema of the kind with the fields in its rows."""
     raw: dict[str, Any]
 
     def __str__(self) -> str:
@@ -83,7 +85,7 @@ def test_objects_have_the_health_that_their_projects_document(file: Path) -> Non
 
 
 def find_difference(row: Row) -> str:
-    """The difference from the row; "" if there is none."""
+    """The difference from the row, or ""."""
     whole = make_object(row.kind, row.raw)
     verdict = row.rules.assess(whole, kind=row.kind)
     expected = HealthState(row.raw["hearth"]) if "hearth" in row.raw else STATES[row.raw["says"]]

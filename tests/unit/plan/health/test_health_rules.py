@@ -1,4 +1,4 @@
-"""Verdicts on objects as real clusters show them, kind by kind, and on shapes that no cluster should show; and their texts."""
+"""Verdicts and their texts, by kind, on objects from real clusters and on malformed objects."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ JUDGED = sorted({row[1] for row in ROWS}, key=lambda of: of.key)
 def test_exactly_what_is_read_is_kept(of: Kind) -> None:
     kept = health_rules.DEFAULT_RULES.paths(of)
     if of == CUSTOM:
-        # Without a schema the whole status is kept, and a field of the spec is read where its count is there.
+        # Without a schema, the whole status is kept, and a field of the spec is read if the corresponding count exists.
         assert {path for path in paths_read(of) if path[:1] not in kept and path not in kept} == set()
     else:
         # The cause that holds up a deletion is also read, and the sources of a nested Stack.
@@ -446,7 +446,7 @@ def test_the_last_line_of_a_log_is_safe_to_show(log: str, shown: str) -> None:
     assert object_reports.find_last_line(log, hidden={SECRET}) == shown
 
 
-# ---------------------------------------------------------------- who waits within a nested Stack
+# ---------------------------------------------------------------- waiting resources in a nested Stack
 
 
 def stack(reason: str, *waiting: Any, generation: int = 1) -> dict[str, Any]:

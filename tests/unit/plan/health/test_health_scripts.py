@@ -1,4 +1,4 @@
-"""Argo CD's health scripts among the rules of users: their keys, and what their verdicts mean."""
+"""Argo CD's health scripts among the rules of users: their keys, and the meaning of their verdicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "resource.customizations.health.example.com_Gadget"
 
 
 class Scripts:
-    """Answers all that is asked."""
+    """Answers every request."""
 
     def __init__(self, answer: Answer | None = None) -> None:
         self.answer = answer

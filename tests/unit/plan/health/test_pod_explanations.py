@@ -1,4 +1,4 @@
-"""The one sentence that the Pods of a failed workload give."""
+"""The sentence that explains a failed workload from its Pods."""
 
 from __future__ import annotations
 

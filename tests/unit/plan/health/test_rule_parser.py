@@ -24,13 +24,13 @@ DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deploym
 
 
 def read(text: str) -> tuple[rule_parser.RuleTable, list[str]]:
-    """The table in a document `r`, and the mistakes as people read them."""
+    """The table in a document `r`, and the mistakes as text."""
     table, mistakes = rule_parser.read({"r": textwrap.dedent(text)})
     return table, [str(mistake) for mistake in mistakes]
 
 
 def assess(text: str, fields: dict[str, Any], kind: Kind = GADGET) -> tuple[str, str, str]:
-    """State, reason and message by a sound table."""
+    """State, reason and message according to a valid table."""
     table, mistakes = read(text)
     assert mistakes == []
     verdict = HealthRules(table).assess({"metadata": {"generation": 2}, **fields}, kind=kind)

@@ -38,7 +38,7 @@ def make(written: str, spec: dict[str, Any], status: dict[str, Any] | None = Non
 
 
 def find_rule(written: str) -> SuspendRule:
-    """The rule that comes with Hearth."""
+    """The built-in rule."""
     rule = health_rules.DEFAULT_RULES.find_suspension(make_kind(written))
     assert rule is not None
     return rule

@@ -1,4 +1,4 @@
-"""Rules of workloads beyond what all rules have in common."""
+"""Special rules of workloads."""
 
 from __future__ import annotations
 

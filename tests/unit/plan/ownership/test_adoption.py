@@ -1,4 +1,4 @@
-"""Whether an existing object with a child's name can be adopted, who owns it, and the message if it cannot."""
+"""Adoption of an existing object with a child's name: its conditions, the object's owner, and messages of refusals."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_the_namespace_of_its_stack_is_asked_about() -> None:
     assert asked == [("uid-2", "prod")]
 
 
-# ---------------------------------------------------------------- whose an object is
+# ---------------------------------------------------------------- the owner of an object
 
 MANAGED = {"manager": "hearth:prod/shop"}
 

@@ -1,4 +1,4 @@
-"""Whether a stated value is the one that was stated last: decided by a record that reveals nothing else."""
+"""Whether a value equals the last applied one: decided by a record that reveals nothing else."""
 
 from __future__ import annotations
 

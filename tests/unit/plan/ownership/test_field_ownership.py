@@ -1,4 +1,4 @@
-"""Which stated fields are still ours, on `managedFields` as a real API server writes them."""
+"""Detection of lost fields, on `managedFields` as a real API server writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fields leave a definition, and who keeps them."""
+"""Fields that are removed from a definition, and owners that keep them."""
 
 from __future__ import annotations
 

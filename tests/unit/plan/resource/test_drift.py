@@ -1,4 +1,4 @@
-"""The reaction to fields that other managers took: by policy, by field, by how they took them, and while no step may
+"""The reaction to fields that other managers took over: by policy, by field, by kind of write, and while no step may
 start.
 """
 
@@ -67,7 +67,7 @@ def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
 
 
 def change(world: World, manifest: Object, **options: Any) -> tuple[StackPlanner, Apply]:
-    """The apply of another definition, over the same world."""
+    """The apply of another definition in the same world."""
     planner = blueprints.make_planner(make_blueprint(manifest, **options))
     assert world.refresh(planner) == ["a"]
     step = planner.ready_steps["a"]
@@ -300,7 +300,7 @@ NOTHING_OWNED = FieldOwnership(fields=packing.pack({}))
 
 
 def make_planner() -> StackPlanner:
-    """A planner of `a`, and of `b`, which is made from `a`."""
+    """A planner of `a`, and of `b`, which is evaluated from `a`."""
     made = Reading(
         make=lambda values: {"apiVersion": "v1", "kind": "ConfigMap", "data": (values["a"] or {})["data"]}, reads={}
     )
@@ -313,7 +313,7 @@ def make_planner() -> StackPlanner:
 
 @pytest.fixture
 def world() -> World:
-    """Both are there, and a user has changed `a`."""
+    """A world where both exist, and a user has changed `a`."""
     made = World()
     made.settle(make_planner())
     child = made.of("a")[0]

@@ -1,4 +1,4 @@
-"""Things that an object and its successor cannot both have."""
+"""Exclusive properties that an object and its successor cannot share."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def make_world(blueprint: Blueprint = ONE) -> tuple[World, Child]:
 
 
 def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
-    """Let `a` be an object that was another client's before."""
+    """Let `a` be an object that belonged to another client before."""
     planner = blueprints.make_planner(blueprint)
     world.refresh(planner)
     step = planner.ready_steps["a"]

@@ -48,7 +48,7 @@ def test_a_field_that_the_manifest_does_not_set_needs_no_record() -> None:
     assert found is None
 
 
-# ---------------------------------------------------------------- fields that a rejected change is about
+# ---------------------------------------------------------------- fields of a rejected change
 
 SIZE = "spec.volumeClaimTemplates[data].spec.resources.requests.storage"
 

@@ -36,7 +36,7 @@ def rule() -> SuspendRule:
 
 
 def make(replicas: int, *, holder: str = "hearth:n/shop", record: Any = None) -> Child:
-    """A Deployment whose replica count belongs to a user. record: the state it remembers."""
+    """A Deployment whose replica count belongs to a user. record: its recorded earlier values."""
     text = record if isinstance(record, str) else suspended.sign(record, uid="u1", kind=DEPLOYMENT) if record else ""
     annotations = {names.ANNOTATION_SUSPENDED: text}
     entries = [
@@ -256,7 +256,7 @@ def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
 
 
 def make_remembering(record: Object | None) -> Child:
-    """A Deployment that remembers so."""
+    """A Deployment with this record."""
     return make_suspended(suspended.sign(record, uid="u", kind=DEPLOYMENT) if record is not None else None)
 
 

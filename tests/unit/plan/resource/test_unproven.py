@@ -27,7 +27,7 @@ OURS: Object = {
 
 
 def make_planner(blueprint: Any = ONE) -> StackPlanner:
-    """A planner that has not looked at anything."""
+    """A planner before its first pass."""
     return blueprints.make_planner(blueprint)
 
 

@@ -1,4 +1,4 @@
-"""Retries get further apart, are bounded, and restart when the attempted step changes; repairs too."""
+"""Retries and repairs have growing, bounded delays that restart when the attempted step changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TROUBLE = StepFailure(reason="Rejected", message="no")
 
 
 def fail(times: int, *, backoff_policy: BackoffPolicy = STEADY, failure: StepFailure = TROUBLE) -> Attempt:
-    """The backoff state after that many failures of one step, all at time 0."""
+    """The backoff after that many failures of one step, all at time 0."""
     attempt = None
     for _ in range(times):
         attempt = backoff.after_failure(
@@ -80,7 +80,7 @@ HOUR = 3600.0
 
 
 def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[float]:
-    """When a user is answered who takes the field again `pause` seconds after each answer."""
+    """Times of the repairs if a user takes over the field again `pause` seconds after each repair."""
     backoff_policy = BackoffPolicy(jitter=lambda: chance)
     now, answered = 0.0, list[float]()
     conflict: DriftConflict | None = None
@@ -129,7 +129,7 @@ def test_it_counts_as_contested_from_the_third_answer() -> None:
     assert said == [False, False, True]
 
 
-# ---------------------------------------------------------------- the one formula of all backoffs
+# ---------------------------------------------------------------- the common formula of all backoffs
 
 
 @pytest.mark.parametrize(

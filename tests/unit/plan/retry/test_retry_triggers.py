@@ -1,4 +1,4 @@
-"""What refusals hang on, which objects tell of it, and what becomes of those who wait."""
+"""The causes of refusals, the objects that trigger a retry, and the fate of waiting steps."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
 
 
 def refuse(memory: InMemoryState, times: int, *, failure: StepFailure, now: float = 0.0) -> Attempt:
-    """Let one resource be refused so often."""
+    """Let one resource be refused this number of times."""
     for _ in range(times):
         memory.attempts["web"] = backoff.after_failure(
             memory.attempts.get("web"), failure, subject=RemovalAttempt(uid="s"), now=now, backoff=STEADY

@@ -36,7 +36,7 @@ def take(governor: StepGovernor, work: Work, *, now: float) -> float:
 
 
 def repeat(governor: StepGovernor, times: int, *, now: float = 0.0, work: Work | None = None) -> list[float]:
-    """The times of steps that are undone at once."""
+    """The times of steps that are immediately undone."""
     found = []
     for _ in range(times):
         now = take(governor, work or apply(), now=now)

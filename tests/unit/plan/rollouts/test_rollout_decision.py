@@ -1,4 +1,4 @@
-"""Tables of cases of the decision about a rollout, and whole rollouts with instances that follow at once, late or never."""
+"""Table tests of rollout decisions, and whole rollouts with instances that follow immediately, late or never."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Cluster:
         self.order: list[list[str]] = []
 
     def step(self, newest: int, follow: Follow, requests: RolloutRequests = RolloutRequests()) -> RolloutDecision:
-        """Decide once, and let those that are moved follow."""
+        """Decide once, and let moved instances follow."""
         found = rollout_decision.decide(
             self.policy,
             self.instances.values(),
@@ -108,7 +108,7 @@ def test_what_failed_goes_back_where_the_definition_says_so() -> None:
 
     assert found.record.phase is RolloutPhase.ROLLED_BACK
     assert {each.revision for each in cluster.instances.values()} == {1}
-    # A corrected definition begins again.
+    # A corrected definition restarts the rollout.
     assert cluster.run(3).record.completed == 3
 
 
@@ -315,14 +315,17 @@ def test_whatever_fails_the_limits_are_kept_and_it_ends(
 
 
 class LateStatuses(Cluster):
-    """Instances whose statuses are written at any time, each about one stay at a revision, and arrive later, in order."""
+    """Instances whose statuses are written at any time and arrive later in order.
+
+    Each status describes one stay at a revision.
+    """
 
     def __init__(self, count: int, stated: dict[str, object]) -> None:
         super().__init__([make(index, namespace=f"n{index % 3}") for index in range(count)], stated)
         self.stays = dict.fromkeys(self.instances, 0)
-        """By UID, how often an instance was moved."""
+        """Number of moves of each instance, by UID."""
         self.arrived = dict.fromkeys(self.instances, (0, 1, Health.WELL))
-        """By UID, the stay, its revision and the health of the last status that arrived."""
+        """Stay, revision and health in the last status that arrived, by UID."""
         self.sent: dict[str, list[tuple[int, int, Health]]] = {uid: [] for uid in self.instances}
 
     def decide(self, newest: int, requests: RolloutRequests = RolloutRequests()) -> None:
@@ -336,11 +339,11 @@ class LateStatuses(Cluster):
             self.change(uid, number)
 
     def write(self, uid: str, health: Health) -> None:
-        """The status of an instance about its present stay is written."""
+        """Write the status of an instance about its current stay."""
         self.sent[uid].append((self.stays[uid], self.instances[uid].revision, health))
 
     def arrive(self, uid: str) -> None:
-        """The next status that was written arrives."""
+        """Deliver the next written status."""
         if self.sent[uid]:
             self.arrived[uid] = self.sent[uid].pop(0)
             self.change(uid, self.instances[uid].revision)

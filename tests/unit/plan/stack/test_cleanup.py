@@ -1,4 +1,6 @@
-"""Obsolete children leave dependents first, regardless of what order they come and go in, unless something holds them."""
+"""Obsolete children are deleted in reverse dependency order, regardless of the order of events, unless something holds
+them.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def test_what_is_not_obsolete_holds_nothing() -> None:
 
 
 def test_incarnations_are_distinguished() -> None:
-    """A dependency that was reversed between two incarnations is no cycle."""
+    """A dependency that was reversed between two incarnations is not a cycle."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b", "a/1"), child("b", incarnation=2), child("a", "b/2", incarnation=2)])
     assert set(cleanup.deletable) == {"b-1", "a-2"}
@@ -157,7 +159,7 @@ def test_thousands_of_dependents_of_thousands_of_members_go_in_linear_time() -> 
     assert len(cleanup.deletable) == 2_000
 
 
-# ---------------------------------------------------------------- delayed and spared objects
+# ---------------------------------------------------------------- delayed and kept objects
 
 CHILD = blueprints.make_child(
     {"metadata": {"name": "shop-a", "namespace": "default", "labels": {}, "annotations": {}}}, uid="u"

@@ -1,4 +1,4 @@
-"""Which members of a growing collection are created."""
+"""The members of a growing collection that are created."""
 
 from __future__ import annotations
 

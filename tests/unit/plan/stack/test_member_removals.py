@@ -1,4 +1,4 @@
-"""Which members are removed automatically when others decide the list of members."""
+"""The members that are removed automatically if others determine the list of members."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def existing(*keys: str) -> dict[str, list[str]]:
 
 
 def find_held(removals: MemberRemovals, blueprint: Blueprint, *keys: str) -> list[str]:
-    """The keys whose objects stay."""
+    """The keys whose objects are kept."""
     return [key for key in keys if removals.holds(f"{NAME}[{key}]", blueprint)]
 
 

@@ -1,4 +1,4 @@
-"""How a spec asks to go about it."""
+"""The options of a spec."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def condition(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> 
 
 
 def assess(*extras: ExtraCondition, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
-    """By type status, reason and message of the conditions."""
+    """Status, reason and message of the conditions, by type."""
     found = conditions.build_conditions(
         DONE,
         headline=("Complete", "all"),

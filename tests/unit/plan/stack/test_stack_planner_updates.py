@@ -46,7 +46,7 @@ def compile_it(resources: Any, zones: Any, previous: Blueprint | None = None) ->
 
 
 def change(chance: random.Random) -> tuple[Any, Any]:
-    """Resources and zones with another value in one or two places."""
+    """Resources and zones with one or two changed values."""
     resources, zones = copy.deepcopy(RESOURCES), copy.deepcopy(ZONES)
     for _ in range(chance.randrange(1, 3)):
         name = chance.choice(["base", "zone", "zone", "last", "all", "other"])
@@ -185,7 +185,7 @@ def test_members_that_only_move_are_not_planned_again() -> None:
 
 
 def test_the_first_member_of_a_collection_needs_another_planner() -> None:
-    """Objects of its kind may not be watched."""
+    """The kind of the member might not be watched yet."""
     resources = {"base": RESOURCES["base"], "workers": FREE["workers"], "end": config({"a": "1"})}
     first = compile_it(resources, [])
     _, planner = blueprints.settle(first)

@@ -21,7 +21,7 @@ from support.units.blueprints import World
 
 
 def is_down(name: str, requires: dict[str, frozenset[str]], running: set[str]) -> bool:
-    """Whether neither a resource nor anything above it runs, without circles."""
+    """Whether neither a resource nor anything above it runs, ignoring cycles."""
     above = [other for other, needed in requires.items() if name in needed and other != name]
     return name not in running and all(is_down(each, requires, running) for each in above)
 
@@ -120,7 +120,7 @@ def test_every_resource_goes_once_all_others_above_it_are_down_despite_circles(s
 
 
 def find_below(name: str, requires: dict[str, frozenset[str]]) -> set[str]:
-    """All that a resource requires, directly or not, and itself."""
+    """A resource with all its direct and indirect requirements."""
     found: set[str] = set()
     queue = {name}
     while queue:

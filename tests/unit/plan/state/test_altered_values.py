@@ -1,4 +1,4 @@
-"""Which stated values look changed, regardless of the owner."""
+"""Detection of changed values, regardless of the owner."""
 
 from __future__ import annotations
 

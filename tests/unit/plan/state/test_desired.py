@@ -1,4 +1,4 @@
-"""The object that is applied: named, labelled and hashed so that a restarted controller knows all of it."""
+"""The applied object: its name, labels and hashes let a restarted controller recognize it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> DesiredResourc
 
 
 def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: int = 1) -> DesiredObject:
-    """One incarnation of it."""
+    """One incarnation of the resource."""
     return want(manifest, kind=kind).at(incarnation)
 
 
@@ -108,7 +108,7 @@ def test_what_a_resource_takes_at_rest() -> None:
 
 
 def measure_planner(world: blueprints.World, blueprint: Blueprint) -> float:
-    """The bytes of a planner that knows all, for each resource."""
+    """Bytes per resource of a planner that has seen everything."""
     tracemalloc.start()
     try:
         planner = blueprints.make_planner(blueprint)

@@ -1,4 +1,4 @@
-"""Objects that run once: which do, when they have finished, and the record of finished work."""
+"""Objects that run once: their kinds, when they have finished, and the record of finished work."""
 
 from __future__ import annotations
 

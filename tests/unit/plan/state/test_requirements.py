@@ -1,4 +1,4 @@
-"""Requirements of a resource: the members of a collection as one status, and the record of all in its object."""
+"""Requirements of a resource: the combined status of a collection, and the record in the resource's object."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_without_members_it_is_ready() -> None:
     assert list(collection.fields) == []
 
 
-# ---------------------------------------------------------------- when an object's record of them is written again
+# ---------------------------------------------------------------- when the record in an object is rewritten
 
 
 def make_planner(requires: Iterable[str]) -> StackPlanner:

@@ -1,4 +1,4 @@
-"""Which members of a collection may change now: batches, the minimum in service, pauses, restarts."""
+"""The members of a collection that may change now: batches, the minimum in service, pauses, restarts."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_broken_member_that_must_not_change_is_not_in_service() -> None:
 
 
 def proceed(before: RollingUpdate, *, settled: str, waiting: str, missing: str = "") -> RollingUpdate:
-    """The update as the next planner of the process continues it, with its members at that time."""
+    """The update as the next planner of the process continues it, with the members at that time."""
     names = tuple(sorted(settled + waiting + missing))
     policy = RollingPolicy(collection="member", members=names, max_batch=2, pause=before.policy.pause)
     update = continue_update(policy, before, end=before.last_end, is_resumed=False)

@@ -48,7 +48,7 @@ def make_planner(requires: Mapping[str, list[str]], environment: ActiveEnvironme
 
 
 def waiting(planner: StackPlanner) -> list[str]:
-    """Who waits where."""
+    """The waiting resources and their hooks."""
     return [f"{wait.resource}/{wait.hook}" for wait in breakpoint_waits.find_waits(planner)]
 
 
@@ -245,7 +245,7 @@ def make_nested_planner(*breakpoints: dict[str, Any]) -> StackPlanner:
 
 
 def set_breakpoints(planner: StackPlanner, *breakpoints: dict[str, Any]) -> None:
-    """Hold the planner by these entries from now on."""
+    """Set these breakpoints in the planner."""
     planner.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), key="1"))
 
 
@@ -258,7 +258,7 @@ def take(planner: StackPlanner, world: World) -> Apply | None:
 
 
 def make_stopped() -> tuple[StackPlanner, World]:
-    """A planner whose `cache` says that `deep/db` waits within it, and nothing else moves there."""
+    """A planner whose `cache` reports that `deep/db` waits in it and nothing else makes progress."""
     planner, world = make_nested_planner(), World()
     step = take(planner, world)
     assert step is not None

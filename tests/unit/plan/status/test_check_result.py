@@ -37,7 +37,7 @@ def make(*resources: str, settled: bool = True) -> tuple[World, StackPlanner]:
 
 
 def conclude(planner: StackPlanner) -> CheckResult:
-    """The outcome at a fixed time."""
+    """The result at a fixed time."""
     return check_result.conclude(planner, objects=2, now=1_000.7, is_reached=True)
 
 

@@ -1,4 +1,4 @@
-"""Conditions of a Stack: what metrics show of them, and the table of their types."""
+"""Conditions of a Stack: their metrics, and the table of their types."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def make_nested(conditions: Any, *, name: str = "shop-a", kind: Kind = NESTED) -
 
 
 def blocked_by(message: object, *, status: str = "True") -> list[Object]:
-    """Conditions of a Stack; one of them says what blocks its deletion."""
+    """Conditions of a Stack; one of them reports the blocker of its deletion."""
     ready = {"type": "Ready", "status": "False", "message": "deleting"}
     return [ready, {"type": ConditionType.DELETION_BLOCKED, "status": status, "message": message}]
 
@@ -54,7 +54,7 @@ class Rights:
     answer: Access
 
     def expect(self, kind: Kind, namespace: str, boundary: Boundary) -> None:
-        """Nothing to ask."""
+        """Nothing to request."""
 
     def find(self, child: Child, boundary: Boundary) -> Access:
         return self.answer

@@ -1,4 +1,6 @@
-"""The status: phase, conditions, counts, problems, outputs and revisions; bounded, true, without sensitive values."""
+"""The status: phase, conditions, counts, problems, outputs and revisions; bounded, correct, and without sensitive
+values.
+"""
 
 from __future__ import annotations
 
@@ -249,7 +251,7 @@ def test_only_so_many_are_kept() -> None:
 
 
 def make_status(reason: str, message: str) -> dict[str, Any]:
-    """A status that says the same wherever it quotes objects."""
+    """A status with the same text wherever it quotes objects."""
     entry = {"reason": reason, "message": message}
     return {"phase": "CreateFailed", "conditions": [entry], "problems": [entry], "check": {"problems": [entry]}}
 

@@ -1,4 +1,4 @@
-"""What differs between two statuses, whether a reader must know it at once, and which of it is reported as Events."""
+"""Differences between two statuses, their urgency for readers, and the changes that are reported as Events."""
 
 from __future__ import annotations
 

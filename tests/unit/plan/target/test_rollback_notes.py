@@ -1,4 +1,4 @@
-"""What users learn of a rollback that an edit overrides."""
+"""Messages about a rollback that an edit overrides."""
 
 from __future__ import annotations
 

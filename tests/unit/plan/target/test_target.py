@@ -1,4 +1,4 @@
-"""Which revision is wanted: the spec's, an ordered one, a snapshot's, or the last that was reached."""
+"""The choice of the target revision: from the spec, a request, a snapshot, or the last completed revision."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ORDERED = RollbackRequest(to_revision=1, spec_hash="three", revision=1)
 
 
 def make_target(revision: int, motive: TargetCause = TargetCause.SPEC, **more: object) -> Target:
-    """A target of long ago."""
+    """A target that was set long ago."""
     return dataclasses.replace(Target(revision=revision, cause=motive, since=100.0), **more)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
 
 

@@ -1,4 +1,6 @@
-"""The memory in a status: bound to its Stack, its key and every field of it; and how suspending and resuming go into it."""
+"""The signed record in a status: bound to its Stack, the key and all of its fields; and the record of suspending and
+resuming.
+"""
 
 from __future__ import annotations
 

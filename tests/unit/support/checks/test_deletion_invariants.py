@@ -1,4 +1,4 @@
-"""The oversight of a fake cluster sees every deletion that must not be, so that no test passes over one."""
+"""The checks on a fake cluster detect every forbidden deletion, so that no test misses one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stack(resources: dict[str, str], *, phase: str = "UpdateInProgress", **more:
 
 
 class World:
-    """The world that the oversight sees."""
+    """The world that the checks observe."""
 
     def __init__(self) -> None:
         self.traffic = Traffic()
@@ -51,7 +51,7 @@ class World:
         self.oversight = Oversight(self.traffic, lambda: self.time)
 
     def show(self, *raws: Object) -> None:
-        """These are there from now on."""
+        """Add these objects."""
         for raw in raws:
             kind = fake_kinds.STACK.kind if "spec" in raw else CONFIG_MAP
             self.oversight.on_change(kind, None, raw)

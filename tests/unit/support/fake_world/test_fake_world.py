@@ -165,7 +165,7 @@ async def test_probe_does_what_its_spec_says(world: FakeWorld) -> None:
 
 
 def child(name: str, **annotations: str) -> Object:
-    """A child as a witness sees it."""
+    """A child as the invariant checks receive it."""
     made = config(name)
     made["metadata"] |= {"uid": name + annotations.get("uid", ""), "annotations": annotations}
     return made

@@ -51,7 +51,7 @@ def test_short_forms() -> None:
 
 
 def test_edit_merges() -> None:
-    """Maps are merged, null takes away, lists replace."""
+    """Maps are merged, null removes, and lists replace."""
     assert story.edit({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": None, "e": 3}, "d": [2]}) == {
         "a": {"c": 2, "e": 3},
         "d": [2],

@@ -1,4 +1,4 @@
-"""How much an expression may take, by its text and the sizes of its inputs, and where it is evaluated therefore."""
+"""The cost bound of an expression, by its text and input sizes, and the process that evaluates it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEXT = "a" * 800_000
 
 
 def make_bomb(levels: int) -> str:
-    """Few characters that double a list again and again."""
+    """A short expression that repeatedly doubles a list."""
     text = f"size(a{levels})"
     for level in range(levels, 0, -1):
         text = f"cel.bind(a{level}, a{level - 1}+a{level - 1}, {text})"
@@ -102,7 +102,7 @@ class Elsewhere:
     asked: list[tuple[str, Mapping[str, Any] | PackedInputs]] = field(default_factory=list)
 
     def admits(self, cost: Cost) -> bool:
-        """By its bound."""
+        """Decide by the bound."""
         return evaluation.is_small(cost)
 
     def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:
@@ -259,7 +259,7 @@ def test_scalars_are_one_node_without_text() -> None:
 
 
 def make_full() -> WeightedCache[str, int]:
-    """With room for no more."""
+    """A cache without free space."""
     cache: WeightedCache[str, int] = WeightedCache(most=3, most_weight=100)
     for number, key in enumerate("abc"):
         cache.keep(key, number, weight=30)

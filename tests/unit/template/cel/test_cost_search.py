@@ -53,7 +53,7 @@ WORST = [
     pytest.param(Trial(" && ".join(["duration(s0) == duration(s0)"] * 100), {"s0": replace(HOURS, length=16_000)}), id="many-durations-of-a-small-text"),
     pytest.param(Trial("[" + ",".join(["s0"] * 1_000) + "]", {"s0": Shape(length=1_000)}), id="a-text-written-often"),
 ]  # fmt: skip
-"""Found by the search, in earlier bounds or the present ones."""
+"""Trials that the search found, with earlier or current bounds."""
 
 
 def check(found: Finding | None) -> None:

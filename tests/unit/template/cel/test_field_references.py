@@ -11,7 +11,7 @@ from hearth.template.cel.field_references import EACH
 
 
 def read(text: str) -> dict[str, bool]:
-    """By path as written whether it is required."""
+    """Whether each path, as written, is required."""
     return {str(found): found.is_required for found in expressions.parse(text).reads.reads}
 
 

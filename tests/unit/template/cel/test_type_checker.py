@@ -1,4 +1,4 @@
-"""Expressions are checked against what kinds really have, and nothing is forbidden that is only unknown."""
+"""Expressions are checked against the schemas of kinds, and unknown fields are not rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = TypedKinds()
 
 
 def shape_of(api_version: str, kind: str) -> Shape:
-    """The form of that kind's objects."""
+    """The shape of that kind's objects."""
     return shapes.find_shape(KINDS, KINDS.find(api_version, kind))
 
 

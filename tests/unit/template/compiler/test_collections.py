@@ -1,4 +1,4 @@
-"""A resource with `forEach` becomes one resource for each element, and a list for all others."""
+"""A resource with `forEach` becomes one resource for each element, and a list for other resources."""
 
 from __future__ import annotations
 

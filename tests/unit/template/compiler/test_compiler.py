@@ -353,7 +353,7 @@ resources:
 
 
 class AtomicKinds(TypedKinds):
-    """A Deployment with a map that has one owner as a whole, and one that has an owner per key."""
+    """A Deployment with an atomic map, and a map with an owner per key."""
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
         """The schema of any kind."""

@@ -1,4 +1,4 @@
-"""The worst definitions that were found: none of them holds the loop, takes much memory, or more than its share."""
+"""The worst known definitions: none of them blocks the event loop, uses much memory, or exceeds its share."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ CASES: dict[str, tuple[Any, Any, str]] = {
 
 @pytest.fixture
 def no_collection() -> Iterator[None]:
-    """Garbage is collected by the operator in its own way."""
+    """The operator schedules garbage collection itself."""
     gc.collect()
     gc.disable()
     yield
@@ -239,7 +239,7 @@ def test_no_definition_takes_more_than_its_share(
 
 
 class Answering:
-    """Evaluates nothing here, and has every answer: a large list. Counts the questions."""
+    """Returns a large list for every expression without evaluating it, and counts requests."""
 
     def __init__(self) -> None:
         self.asked = 0

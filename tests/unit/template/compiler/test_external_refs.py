@@ -1,4 +1,4 @@
-"""Objects that a template only reads: the allowed fields, and their form in the blueprint."""
+"""External objects in a template: the allowed fields, and their form in the blueprint."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_fields_of_an_object() -> None:
 
 
 def test_how_many_may_go() -> None:
-    """Half of the members that others decide on, any number of those from parameters."""
+    """At most half of the members may be removed if others determine the list, any number if parameters do."""
     value = [team("blue")]
     assert compile_read(make_teams("{}"), value).collections["reader"].max_removed == "50%"
     stated = make_teams("{}", more="updatePolicy: {maxRemoved: 3},")

@@ -1,4 +1,4 @@
-"""Sensitive values are followed to everything that is made of them, and their replacement is never taken for a value."""
+"""Sensitivity is tracked through all derived values, and the placeholder is never used as a value."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ EDITS: dict[str, Callable[[random.Random, Any, Any, int], Any]] = {
     "greeting": lambda chance, _, all_, __: all_.update(greeting=chance.choice(["hello", 1, True])),
     "loud": lambda chance, _, all_, __: all_.update(isLoud=chance.choice([True, False])),
 }
-"""Changes of template and parameters, sensible or not; the number is a position in the list."""
+"""Changes of template and parameters, valid or not; the number is a position in the list."""
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,4 +1,4 @@
-"""An instance in the form of a Stack, as anyone may have written it."""
+"""An instance in the form of a Stack, with untrusted content."""
 
 from typing import Any
 

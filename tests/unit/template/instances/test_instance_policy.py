@@ -1,4 +1,4 @@
-"""Which rights the author of an instance may choose."""
+"""The rights that the author of an instance may choose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values against rules: as draft 2020-12 says, in linear time, for all rules and values."""
+"""Validation of values: according to draft 2020-12, in linear time, for all rules and values."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ RULES = strategies.recursive(make_rules(strategies.just(True)), make_rules, max_
 
 
 def find_faults(rules: Any, value: Any) -> list[json_schema.Fault]:
-    """Everything that is wrong."""
+    """All errors of a value."""
     return [fault for fault in json_schema.find_faults(rules, value, json_schema.Budget()) if fault is not None]
 
 

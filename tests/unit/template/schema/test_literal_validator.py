@@ -1,4 +1,4 @@
-"""A manifest that its kind would not take is refused beforehand, field by field, also where elements of a list repeat."""
+"""A manifest that violates its kind's schema is refused early, field by field, including repeated list elements."""
 
 from __future__ import annotations
 

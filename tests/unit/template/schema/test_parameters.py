@@ -1,4 +1,4 @@
-"""Parameters are checked against their rules, with everything that is wrong named at once."""
+"""Parameters are checked against their rules, and all errors are reported at once."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from hearth.template.text import interpolation
 from hearth.template.text.interpolation import ExpressionSource
 from support.units.templates.invalid_templates import find_mistakes, in_resource
 
-# Pieces that a CEL expression may hold without its end being in doubt.
+# Parts of a CEL expression that do not make its end ambiguous.
 EXPRESSIONS = st.lists(
     st.sampled_from(
         [
@@ -94,8 +94,8 @@ def test_a_string_without_marks_is_left_alone(string: str) -> None:
         assert interpolation.parse(string) == ((string,) if string else ())
 
 
-# ---------------------------------------------------------------- a `${…}` that is no expression: the message suggests
-# a correction
+# ---------------------------------------------------------------- a `${…}` that is not an expression: the message
+# suggests a correction
 
 EXPANSIONS = (
     "VAR:-default", "VAR:=x", "VAR:?is not set", "VAR:+--flag", "VAR:0:3", "#array[@]", "array[@]", "array[*]", "!name@",

@@ -272,7 +272,7 @@ def is_harmless(character: str) -> bool:
 
 
 ARABIC_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2"
-"""Characters for formatting that are seen: they enclose the digits behind them."""
+"""Visible formatting characters: they enclose the digits after them."""
 
 
 def test_a_reversed_text_is_seen_as_such() -> None:
@@ -326,7 +326,7 @@ def test_all_that_the_tag_the_values_are_those_of_json(tag: str, value: str) -> 
 
 
 def read(text: str) -> list[object]:
-    """The values of the documents; none where they are refused."""
+    """The values of the documents; none if they are refused."""
     try:
         return [each.value for each in kubectl_yaml.parse_documents(text)]
     except yaml.YAMLError as error:

@@ -1,4 +1,4 @@
-"""A template in a ConfigMap: read as kubectl reads it, and refused with its place."""
+"""A template in a ConfigMap: parsed like kubectl does, and errors have a position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates of Heat by `hearth import --from-heat`: one of every shape, in tests/data/heat."""
+"""`hearth import --from-heat` on templates of every shape, in tests/data/heat."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SHAPES: dict[str, tuple[int, int, int]] = {
     "volume": (4, 0, 0),
     "wait": (3, 1, 0),
 }
-"""By template, its resources that are converted, converted with losses, and not converted."""
+"""By template, the number of resources that are converted, converted with losses, and not converted."""
 ENVIRONMENTS = {"nested", "trunk"}
 SCHEMAS = {
     each["spec"]["names"]["kind"]: each["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
@@ -72,7 +72,7 @@ class Imported:
 
 
 def convert(template: Path | str, *options: str) -> Imported:
-    """The import of a template: of a file, or of one in the folder of the tests."""
+    """Import a template: a file, or the name of one in the test folder."""
     path = template if isinstance(template, Path) else FOLDER / f"{template}.yaml"
     environment = ["-e", str(FOLDER / "environment.yaml")] if template in ENVIRONMENTS else []
     command = ["import", "--from-heat", str(path), *environment, "--report", "json", *options]
@@ -80,7 +80,7 @@ def convert(template: Path | str, *options: str) -> Imported:
 
 
 def convert_text(folder: Path, text: str, *options: str) -> Imported:
-    """The import of a template that is a text."""
+    """Import a template from a text."""
     file = folder / "template.yaml"
     file.write_text(f"heat_template_version: wallaby\n{text}")
     return convert(file, *options)

@@ -1,4 +1,4 @@
-"""Where nodes and edges lie: pure, so that the page and the file of `graph -o svg` show the same."""
+"""Positions of nodes and edges. Pure, so that the page and `graph -o svg` show the same picture."""
 
 from __future__ import annotations
 

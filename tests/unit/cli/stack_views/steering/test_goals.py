@@ -1,4 +1,4 @@
-"""The goals of `wait`: reached, in progress, or impossible without help."""
+"""The goals of `wait`: reached, in progress, or impossible without a user."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ WEB = make_child(CONFIG, "web")
 
 
 def find_rows(*children: FoundChild, deleting: bool = False, **status: Any) -> list[tuple[str, ...]]:
-    """The resource, object, state and note of each row."""
+    """Resource, object, state and note of each row."""
     stack = make_stack(deleting=deleting, **status)
     seen = stack_view.describe(take(stack, *children, template=TEMPLATE))
     return [(row.resource, row.object, str(row.state), row.note) for row in seen.rows]

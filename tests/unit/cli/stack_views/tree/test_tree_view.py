@@ -1,4 +1,4 @@
-"""The tree as lines, the changes as lines, and where both are shown."""
+"""The tree and its changes as lines, and the outputs that show them."""
 
 from __future__ import annotations
 
