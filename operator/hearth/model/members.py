@@ -32,7 +32,7 @@ def name_member(collection: str, key: str) -> str:
 
 
 def name_all(collection: str) -> str:
-    """Return the name that stands for all members: `workers[*]`."""
+    """Return the name of all members together: `workers[*]`."""
     return name_member(collection, EVERY)
 
 

@@ -49,7 +49,7 @@ def find_proof(annotations: Mapping[str, str], parent: str) -> str:
 
 
 def find_offer(annotations: Mapping[str, str], parent: str) -> str:
-    """Return the text with which a nested Stack's parent offers it, or ""."""
+    """Return the offer of a nested Stack by its parent, or ""."""
     text = annotations.get(names.ANNOTATION_OFFERED, "") if parent else ""
     return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 

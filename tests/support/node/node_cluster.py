@@ -75,7 +75,7 @@ class NodeUser:
 
     @property
     def kubectl(self) -> Kubectl:
-        """kubectl with all rights."""
+        """The user's kubectl, with all rights."""
         return Kubectl(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
 
     def stack(self, *arguments: str, code: int = 0) -> str:

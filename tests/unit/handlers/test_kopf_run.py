@@ -66,7 +66,7 @@ def test_no_handler_has_fifteen_lines() -> None:
 
 
 def test_two_registries_share_nothing() -> None:
-    """kopf's global registry would give each run the handlers of all runs."""
+    """The global registry of kopf would give each run the handlers of all runs."""
     made = kopf_run.make_registry(Source(None), Calls().callbacks())
 
     assert made is not kopf_run.make_registry(Source(None), Calls().callbacks())

@@ -347,7 +347,9 @@ async def test_long_work_of_one_namespace_takes_one_turn_among_the_others(monkey
     await asyncio.gather(*(share("many") for _ in range(10)), share("other"))
     last = max(at for at, name in enumerate(done) if name == "other")
     assert done.count("other") == 5
-    assert last <= 25  # Ten first chunks are already waiting; after them, every second chunk belongs to the other namespace.
+    assert (
+        last <= 25
+    )  # Ten first chunks are already waiting; after them, every second chunk belongs to the other namespace.
 
 
 # ---------------------------------------------------------------- some at a time, bit by bit

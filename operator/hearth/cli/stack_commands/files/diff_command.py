@@ -146,7 +146,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
 
 
 def find_code(found: Sequence[Preview | None]) -> int:
-    """Return the exit code for these previews; None stands for a failed preview."""
+    """Return the exit code for these previews; None means a failed preview."""
     if any(each is None or each.rejection for each in found):
         return FAILED
     return CHANGES if any(each is not None and each.has_changes for each in found) else NO_CHANGE

@@ -533,7 +533,7 @@ def ask_why(child: FoundChild) -> str:
 
 
 def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
-    """Yield the unavailable APIs, because of which the Namespace controller cannot tell whether objects remain."""
+    """Yield the unavailable APIs. The Namespace controller cannot tell whether their objects remain."""
     messages = object_reports.find_deletion_messages(namespace.kind.key, namespace.raw)
     failure = messages.get("NamespaceDeletionDiscoveryFailure", "")
     for group, version in dict.fromkeys(GROUPS_AWAY.findall(failure)):
