@@ -80,7 +80,7 @@ async def test_the_command_that_a_refusal_names_upgrades_them(
     own = f"kubectl apply --server-side --force-conflicts --field-manager=helm -f {tmp_path / 'older.json'}"
     assert (await run(own, environment))[0] == 0
     code, said = await run(f"timeout 60 hearth run --namespace={world.namespace}", environment)
-    assert code == 1
+    assert code == 1, said
     found = re.search(r"hearth crds \| kubectl apply [^,]*-f -", said)
     assert found is not None, said
 
