@@ -127,6 +127,8 @@ RETAIN = "Retain"
 ADOPTED = "true"
 
 FIELD_MANAGER_PREFIX = "hearth:"
+KUBECTL_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which kubectl keeps the manifest that it applied last. It is no content of an object."""
 SUSPEND_FIELD_MANAGER = "hearth-suspend"
 """The field manager that suspends and resumes the objects of all Stacks. It applies nothing else."""
 MANAGER_LENGTH = 128

@@ -20,9 +20,13 @@ ASSIGNED: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink", "generateName"}
 )
 """Fields of the metadata that the API server assigns."""
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 RECORDED: Final = (
-    *(LAST_APPLIED, "deprecated.daemonset.template.generation", "deployment.kubernetes.io/", "pv.kubernetes.io/"),
+    *(
+        names.KUBECTL_LAST_APPLIED,
+        "deprecated.daemonset.template.generation",
+        "deployment.kubernetes.io/",
+        "pv.kubernetes.io/",
+    ),
     *("endpoints.kubernetes.io/last-change-trigger-time", "control-plane.alpha.kubernetes.io/leader"),
 )
 """Annotations, or their prefixes, that programs of Kubernetes use as records. No manifest sets them."""

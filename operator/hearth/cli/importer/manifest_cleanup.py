@@ -19,7 +19,7 @@ from hearth.template.text import error_hints, interpolation
 ADDED: Final = frozenset({*template_parser.SERVER_FIELDS, "generateName"})
 """Metadata fields that a template cannot have. Server-side apply does not support `generateName`."""
 BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {
-    "kubectl.kubernetes.io/last-applied-configuration",
+    names.KUBECTL_LAST_APPLIED,
     withheld_values.ANNOTATION,
 }
 """Labels and annotations that Hearth and kubectl use to record their actions; valid for the original object only."""

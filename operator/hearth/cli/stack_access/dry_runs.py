@@ -17,7 +17,6 @@ from hearth.model import errors, names, object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.well_known_kinds import OWN_ACCESS_REVIEW, STACK
-from hearth.preview import field_changes
 
 DRY_RUN: Final = {"dryRun": "All"}
 TEMPLATE_FIELDS: Final = frozenset({"f:template", "f:templateRef", "f:templateRefs"})
@@ -155,7 +154,7 @@ def find_applier(present: Object) -> str:
 
 def find_last_applied(present: Object) -> Object | None:
     """Return the manifest that `kubectl apply` applied last, or None."""
-    text = object_fields.text(present, "metadata", "annotations", field_changes.LAST_APPLIED)
+    text = object_fields.text(present, "metadata", "annotations", names.KUBECTL_LAST_APPLIED)
     try:
         found = orjson.loads(text) if text else None
     except orjson.JSONDecodeError:
@@ -171,7 +170,7 @@ def make_patch(before: Mapping[str, Any], stated: Object, live: Object) -> Objec
     for part in STATED:
         old, new, now = (object_fields.mapping(each, "metadata", part) for each in (before, stated, live))
         metadata[part] = merge_three(old, new, now)
-        metadata[part].pop(field_changes.LAST_APPLIED, None)
+        metadata[part].pop(names.KUBECTL_LAST_APPLIED, None)
     old, new, now = (object_fields.mapping(each, "spec") for each in (before, stated, live))
     return {"metadata": metadata, "spec": merge_three(old, new, now)}
 

@@ -12,10 +12,12 @@ from hearth.plan.ownership.apply_obstacles import Owners
 
 
 def strip(raw: Object) -> Object:
-    """Return the fields that a rollback restores: no status, and no labels and annotations of the operator."""
+    """Return the fields that a rollback restores: no status, and no labels and annotations of the operator and kubectl."""
     metadata = {
         part: {
-            key: value for key, value in object_fields.mapping(raw, "metadata", part).items() if not names.is_ours(key)
+            key: value
+            for key, value in object_fields.mapping(raw, "metadata", part).items()
+            if not names.is_ours(key) and key != names.KUBECTL_LAST_APPLIED
         }
         for part in ("labels", "annotations")
     }

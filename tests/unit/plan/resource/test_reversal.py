@@ -164,6 +164,8 @@ def test_a_release(*, is_adopted: bool, adopts: bool, grade: UndoGrade) -> None:
 def test_an_adoption_with_the_same_fields_is_reversible_and_one_that_changes_fields_is_not() -> None:
     tracked = {"metadata": {"labels": {names.LABEL_STACK: "shop"}}, "data": {"a": "1"}}
     assert reversal.grade_adoption(make(data={"a": "1"}), {**tracked, "spec": {}}) == reversal.COMPLETE
+    applied = {**make(data={"a": "1"}), "metadata": {"annotations": {names.KUBECTL_LAST_APPLIED: "{}"}}}
+    assert reversal.grade_adoption(applied, {**tracked, "spec": {}}) == reversal.COMPLETE
     assert reversal.grade_adoption(make(data={"a": "1"}), {**tracked, "spec": {}, "data": {"a": "2"}}).field == "data.a"
 
 

@@ -8,14 +8,13 @@ from typing import Any, Final
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.stack_state import NamedObject, StackState
 from hearth.cli.stack_views.text_table import Cell
-from hearth.model import object_fields
+from hearth.model import names, object_fields
 from hearth.model.child import Object
 from hearth.model.text import redaction
 from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ConditionType
 
 HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation repeats the whole spec."""
 
 
@@ -100,7 +99,7 @@ def clean_metadata(found: NamedObject) -> Object:
     """Return the metadata of an object without managed fields and kubectl's copy of the whole object."""
     metadata = dict(object_fields.mapping(found.raw, "metadata"))
     metadata.pop("managedFields", None)
-    annotations = {key: value for key, value in found.annotations.items() if key != LAST_APPLIED}
+    annotations = {key: value for key, value in found.annotations.items() if key != names.KUBECTL_LAST_APPLIED}
     return metadata | ({"annotations": annotations} if "annotations" in metadata else {})
 
 
