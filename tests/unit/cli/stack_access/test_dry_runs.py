@@ -8,8 +8,9 @@ import orjson
 import pytest
 
 from hearth.cli.stack_access import dry_runs
+from hearth.model import names
 from hearth.model.child import Object
-from hearth.preview import field_changes, object_copies
+from hearth.preview import object_copies
 
 
 @pytest.mark.parametrize(
@@ -40,9 +41,9 @@ def test_the_field_manager_that_applied_the_template_applies_the_file(field: str
     assert dry_runs.find_applier(stack(other, updated, applied)) == "flux"
     assert dry_runs.find_applier(stack(other, updated)) == ""
     last = orjson.dumps({"spec": {}}).decode()
-    assert dry_runs.find_applier(stack(applied, **{field_changes.LAST_APPLIED: last})) == ""
+    assert dry_runs.find_applier(stack(applied, **{names.KUBECTL_LAST_APPLIED: last})) == ""
 
 
 def test_an_annotation_of_another_form_counts_for_nothing() -> None:
     for text in ("", "[]", "{", "null"):
-        assert dry_runs.find_last_applied(stack(**{field_changes.LAST_APPLIED: text})) is None
+        assert dry_runs.find_last_applied(stack(**{names.KUBECTL_LAST_APPLIED: text})) is None
