@@ -42,7 +42,7 @@ def find_references(text: str, offset: int) -> list[Span]:
         return []
     template, name, _ = found
     uses = [span for expression in template.list_expressions() for span in find_readable(expression, name)]
-    return [*template.keys[name], *(span for each, span in template.mentions if each == name), *uses]
+    return [*template.find_plain_places(name), *uses]
 
 
 def find_readable(expression: WrittenExpression, name: TemplateName) -> list[Span]:
@@ -69,8 +69,7 @@ def rename(text: str, offset: int, new_name: str) -> list[Span]:
         raise Refusal("there is no parameter, condition or resource here")
     template, name, _ = found
     check_name(template, name, new_name)
-    spans = list(template.keys[name])
-    spans += [span for each, span in template.mentions if each == name]
+    spans = template.find_plain_places(name)
     for expression in template.list_expressions():
         spans += find_changed(expression, name, new_name)
     return spans

@@ -108,6 +108,10 @@ class Template:
     mentions: tuple[tuple[TemplateName, Span], ...]
     """Resources in `dependsOn` and in rules of the environment."""
 
+    def find_plain_places(self, name: TemplateName) -> list[Span]:
+        """Return the places of a name outside expressions, its definition first."""
+        return [*self.keys[name], *(span for each, span in self.mentions if each == name)]
+
     def find_at(self, offset: int) -> tuple[TemplateName, Span] | None:
         """Return the name at an offset of the file, and where it begins and ends."""
         keys = ((name, span) for name, spans in self.keys.items() for span in spans)

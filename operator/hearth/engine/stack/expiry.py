@@ -55,10 +55,12 @@ class Expiry(StackPart):
 
     def update(self, stack: StackObject, planner: StackPlanner | None) -> None:
         """Find the end of the Stack, and request its deletion when it has come."""
-        self.warning, self.seconds_left = "", math.inf
-        self.expires_at = None if stack.deleting else self._find_end(stack, planner)
+        self.expires_at, self.warning, self.seconds_left = None, "", math.inf
         lifetime = self._definition_sync.options.expires_after
-        if self.expires_at is None or lifetime is None:
+        if lifetime is None or stack.deleting:
+            return
+        self.expires_at = self._find_end(stack, planner)
+        if self.expires_at is None:
             return
         left = self.expires_at - self._services.clock.now()
         if left > 0:
