@@ -204,7 +204,7 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
     )
     assert child.ownership is not None
     leaving = leaving_fields.find_leaving(changed, child.ownership)
-    prepared = await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=OURS)
+    prepared = await remove_leaving_fields(step, cluster=cluster)
     if isinstance(prepared, MaybeImmutable):
         pytest.fail(f"reported {prepared.fields} of {manifest['kind']}, which can be removed")
     try:
@@ -216,6 +216,16 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
         return
     live = await cluster.get(child.ref, kind=kind)
     assert list(find_left(leaving, live, created)) == []
+
+
+async def remove_leaving_fields(step: Apply, *, cluster: KubeWorkloadCluster) -> Apply | MaybeImmutable:
+    """Try again, as the executor of steps does, while a controller writes the object's status between read and write."""
+    while True:
+        try:
+            return await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=OURS)
+        except errors.ApiStatusError as error:
+            if not error.is_conflict:
+                raise
 
 
 def find_left(leaving: tuple[FieldsPath, ...], live: Object, created: Object) -> Iterator[str]:
@@ -269,7 +279,7 @@ async def test_a_service_of_another_type(cluster: KubeWorkloadCluster, namespace
             uid=child.uid,
             owned_before=child.ownership,
         )
-        prepared = await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=OURS)
+        prepared = await remove_leaving_fields(step, cluster=cluster)
         assert isinstance(prepared, Apply)
         assert prepared.manifest == changed
         written = await cluster.apply(changed, kind=kind, manager=OURS, force=True)
