@@ -66,7 +66,7 @@ def attack(threats: ThreatWorld, tenant: Tenant, stack: Object, *, is_refused: b
 
 
 def wait_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
-    """Wait until the definition is refused; return the message of the Stack."""
+    """Wait until the definition is rejected; return the message of the Stack."""
 
     def look() -> str | None:
         conditions = threats.find_status(tenant.namespace, "evil").get("conditions") or []

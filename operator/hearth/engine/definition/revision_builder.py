@@ -392,7 +392,7 @@ class RevisionBuilder:
         if (unverified := revisions.find_unverified(number)) is not None:
             raise TamperedRevision(verified_revisions.explain(unverified))
         if revision is None:
-            raise SourceNotFound("it is no longer stored; name another one, or change the spec")
+            raise SourceNotFound("it is no longer stored; use another one, or change the spec")
         definition = await self.read_revision(stack, revision, on_sources=on_sources)
         # Treat the size as accepted: it was accepted with the revision, and the spec may contain a newer one.
         accepted = dataclasses.replace(stack, is_size_scaled=True)

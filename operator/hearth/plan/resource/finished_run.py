@@ -140,8 +140,8 @@ def keep_dependent(
         return dataclasses.replace(status, is_terminal=False, reason=reason, message=message)
     name = find_root(lost[0])
     message = (
-        f"needs {', '.join(lost)}, which no longer exists: {gone[name]} has finished and was deleted; read no more "
-        f"of it than metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
+        f"needs {', '.join(lost)}, which no longer exists: {gone[name]} has finished and was deleted; read only its "
+        f"metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
     )
     return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
 
@@ -149,7 +149,8 @@ def keep_dependent(
 def explain_unchanged(lost: list[str]) -> str:
     """Explain that an object stays unchanged, even if its definition changes."""
     return (
-        f"keeps its object as it is, because it is made of {', '.join(lost)}, which was deleted with its finished object; a "
+        f"keeps its object as it is, because it depends on {', '.join(lost)}, which was deleted with its finished "
+        "object; a "
         f"change of its definition is not applied before that is rerun"
     )
 
