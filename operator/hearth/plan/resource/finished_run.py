@@ -36,7 +36,14 @@ def plan(context: ResourceContext, child: Child | None, desired: DesiredObject) 
     is_known = finished.has(context.name, desired.hash) or (
         desired.resource.is_name_pinned and finished.has_object(desired.ref, desired.hash)
     )
-    return make_gone(desired) if is_known else None
+    if is_known:
+        return make_gone(desired)
+    ref = desired.ref if desired.resource.is_name_pinned else None
+    if child is not None or not finished.has_former(context.name, ref, desired.resource.hash_of_stack):
+        return None
+    resources = context.blueprint.resources
+    update = WorkFinished(resource=context.name, ref=desired.ref, hash=desired.hash, wanted=resources)
+    return dataclasses.replace(make_gone(desired), memory_updates=(update,))
 
 
 def _plan_going(context: ResourceContext, child: Child) -> ResourceStatus | None:
