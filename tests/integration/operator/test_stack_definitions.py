@@ -409,7 +409,7 @@ def refer_to_template(definition: dict[str, Any], namespace: str) -> dict[str, A
     ("stated", "message"),
     [
         ({"templateNamespace": None}, "templateNamespace is the namespace of the ConfigMaps in templateRefs"),
-        ({"template": {"resources": {}}}, "exactly one of template and templateRefs must be given"),
+        ({"template": {"resources": {}}}, "set exactly one of template and templateRefs"),
         (
             {"account": {"namespace": "elsewhere", "name": "definer"}},
             "with account, templateNamespace must be the account's namespace",
