@@ -37,7 +37,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-more test-fast test-ecosystem test-node soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image audit bench simulate test-import clean
+.PHONY: help run kind test test-more test-fast test-ecosystem test-node soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image release audit bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -147,6 +147,9 @@ else
 image: $(INSTALLED)
 	@PYTHONPATH=manifests/image $(BIN)/python manifests/image/build.py $(IMAGE_ARGS)
 endif
+
+release: $(INSTALLED) ## Build all artifacts of this version into dist/release-VERSION, with provenance; signed: make release KEY=key.pem
+	@PYTHONPATH=manifests/image:manifests/release $(BIN)/python manifests/release/make_release.py $(if $(KEY),--key $(KEY)) $(RELEASE_ARGS)
 
 audit: $(INSTALLED) ## Look up known vulnerabilities of all locked packages: make audit AUDIT_ARGS="--vulnerability-service=osv"
 	@$(AUDIT) $(AUDIT_ARGS)

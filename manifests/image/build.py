@@ -105,14 +105,19 @@ def fetch(architectures: Sequence[str], archive: str = image_debian.ARCHIVE) -> 
 
     archive: of Debian's packages.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hearth" / "image"
     found = {}
     for architecture in architectures:
-        folder = cache / architecture
+        folder = find_cache(architecture)
         folder.mkdir(parents=True, exist_ok=True)
         packages = image_debian.fetch(architecture, folder, archive)
         found[architecture] = Parts(packages=packages, wheels=image_wheels.fetch(architecture, folder / "wheels"))
     return found
+
+
+def find_cache(architecture: str) -> Path:
+    """The folder that keeps downloads between builds."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "hearth" / "image" / architecture
 
 
 def build(output: Path, parts: dict[str, Parts]) -> str:

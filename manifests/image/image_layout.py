@@ -92,15 +92,18 @@ def encode(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
-def pack(root: Path) -> bytes:
-    """The folder as an archive: everything belongs to root, and nothing but /tmp may be written by others."""
+def pack(root: Path, seconds: int = EPOCH) -> bytes:
+    """The folder as an archive: everything belongs to root, and nothing but /tmp may be written by others.
+
+    seconds: time of all files, since the epoch.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(root.rglob("*")):
             entry = archive.gettarinfo(path, arcname=str(path.relative_to(root)))
             entry.uid = entry.gid = 0
             entry.uname = entry.gname = ""
-            entry.mtime = EPOCH
+            entry.mtime = seconds
             entry.mode = find_mode(entry.name, entry.mode, is_file=entry.isreg())
             if entry.isreg():
                 # A second name of the same file would be a link to the first.

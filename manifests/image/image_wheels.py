@@ -57,11 +57,14 @@ def select_locked(names: list[str]) -> str:
     return "".join(f"{by_name[name]}\n" for name in names)
 
 
-def fetch(architecture: str, folder: Path) -> list[Path]:
-    """Download the wheels for that architecture; pip checks the hashes. folder: keeps those of the lock file."""
+def fetch(architecture: str, folder: Path, left_out: str | None = LEFT_OUT) -> list[Path]:
+    """Download the wheels for that architecture; pip checks the hashes.
+
+    folder: keeps those of the lock file. left_out: as in `list_names`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     locked = folder / "requirements.txt"
-    text = select_locked(list_names())
+    text = select_locked(list_names(left_out))
     if not locked.exists() or locked.read_text() != text:
         for stale in folder.glob("*"):
             stale.unlink()

@@ -44,12 +44,10 @@ class Page:
 
 @dataclass(slots=True)
 class Silence:
-    """The longest waits for responses of /healthz."""
+    """The longest wait for a response of /healthz."""
 
     longest: float = 0.0
-    """Seconds, to print. They include the time during which other processes had the processors."""
-    longest_work: float = 0.0
-    """The most CPU seconds that the operator used during one wait, to assert: a busy machine adds hardly anything."""
+    """Seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,7 +150,7 @@ class Operator:
 
         def ask() -> None:
             while not is_done.wait(TICK):
-                self._note_wait(seen)
+                seen.longest = max(seen.longest, self.get("/healthz", timeout=60).seconds)
 
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
@@ -161,14 +159,6 @@ class Operator:
         finally:
             is_done.set()
             thread.join()
-
-    def _note_wait(self, seen: Silence) -> None:
-        process = self.process
-        with contextlib.suppress(FileNotFoundError):  # between two starts
-            before = self.cpu_seconds
-            seen.longest = max(seen.longest, self.get("/healthz", timeout=60).seconds)
-            if self.process is process:
-                seen.longest_work = max(seen.longest_work, self.cpu_seconds - before)
 
     # ------------------------------------------------------------ its log
 

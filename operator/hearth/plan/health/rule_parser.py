@@ -163,7 +163,9 @@ class _RuleParser:
             if not KIND.fullmatch(kind):
                 self.validator.note(place, f"'{kind}' is not a kind; write group/Kind without a version")
             elif kind in self.health.seen:
-                self.validator.note(place, f"{kind} already has a rule ({self.health.seen[kind]}); remove one of them")
+                self.validator.note(
+                    place, f"{kind} has a rule already ({self.health.seen[kind]}); take one of them out"
+                )
             else:
                 self.health.put(kind, health_scripts.make_entry(text, kind), place=place)
 
@@ -337,7 +339,8 @@ class _RuleParser:
             gives = type_checker.describe_result(result)
             self.note(
                 node,
-                f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; add a comparison",
+                f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; "
+                f"compare it with something",
             )
         return expression
 
