@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -30,7 +31,11 @@ PLAYED = [
     "collection",
     "create",
     "F31-basic-life",
+    "finished-at-once",
+    "finished-group",
+    "finished-members",
     "finished-nested",
+    "finished-stays-finished",
     "M01-mark-by-name",
     "M09-mark-on-nothing",
     "C19-update-user-replace",
@@ -108,6 +113,13 @@ def list_objects(world: FakeWorld) -> dict[str, str]:
     }
 
 
+def note_created(created: list[str], kind: Kind, before: Object | None, after: Object | None) -> None:
+    """Note an object that a user cares for, if it is new."""
+    is_internal = kind.name in (*NOT_SAVED, "ControllerRevision")
+    if before is None and after is not None and not is_internal and not is_workload_pod(kind, after):
+        created.append(f"{kind.name} {after['metadata']['name']}")
+
+
 class LostPlay(story_runner.Play):
     """A performance that ends with the loss and the restore of everything, once a step leaves its Stack complete."""
 
@@ -125,9 +137,11 @@ class LostPlay(story_runner.Play):
         put_back(self.fake, ORDERS[self.order](saved))
         restored = list_objects(self.fake)
         assert restored.keys() == before
+        created: list[str] = []
+        self.fake.server.watchers.append(functools.partial(note_created, created))
         await self.fake.start_controller()
         await self.fake.wait_rest(patience=60.0)
-        assert list_objects(self.fake) == restored
+        assert (created, list_objects(self.fake)) == ([], restored)
         stacks = [raw for kind, raw in self.fake.server.everything() if is_stack(kind)]
         phases = {raw["metadata"]["name"]: expectations.status_of(raw).get("phase") for raw in stacks}
         assert {name: phase for name, phase in phases.items() if not str(phase).endswith("Complete")} == {}
@@ -144,6 +158,24 @@ def find_steps(played: Story) -> Sequence[Step]:
     """The steps up to the last one that leaves the Stack complete."""
     complete = [at for at, step in enumerate(played.steps) if str(step.expect.get("phase", "")).endswith("Complete")]
     return played.steps[: complete[-1] + 1]
+
+
+@fake_world.in_world
+async def test_finished_work_stays_finished_after_two_restores_until_it_is_retried(world: FakeWorld) -> None:
+    played = next(each for each in story.load_all() if each.slug == "finished-at-once")
+    await world.start_controller()
+    play = LostPlay(played, world, order="stacks last")
+    await play._play_step(played.steps[0], where="step 0")
+    await play.restore()
+    await play.restore()
+
+    created: list[str] = []
+    world.server.watchers.append(functools.partial(note_created, created))
+    stack = next(raw for kind, raw in world.server.everything() if is_stack(kind))
+    await world.user.patch(Address.of(stack), {"metadata": {"annotations": {names.REQUEST_RETRY: "migrate/1"}}})
+    await world.wait_rest(patience=60.0)
+    assert created == ["Probe shop-migrate"]
+    await play.restore()
 
 
 @pytest.mark.parametrize("order", ORDERS)

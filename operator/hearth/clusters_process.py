@@ -112,7 +112,7 @@ class ClustersProcess:
             failures = 1 if time.monotonic() - begun > SETTLED_AFTER else failures + 1
             pause = growing_delay.find(failures, first=FIRST_BACKOFF, longest=MAX_BACKOFF)
             self._on_end(reason)
-            log.warning("process for other clusters ended; it is replaced", reason=reason, seconds=pause)
+            log.warning("process for other clusters ended; restarting", reason=reason, seconds=pause)
             await asyncio.sleep(pause)
             self._wanted.set()
 

@@ -52,7 +52,8 @@ logger = structlog.get_logger(__name__)
 SNAPSHOTS_WITHIN = 5.0
 """Maximum seconds that the start waits for the list of StackSnapshots."""
 NO_GROUPS = (
-    "ResourceGroups are not served until the operator may list and watch them; apply the roles of this version "
+    "ResourceGroups are not served until the operator is allowed to list and watch them; apply the roles of this "
+    "version "
     "(manifests/install). Stacks are served"
 )
 START_RETRY = 2.0

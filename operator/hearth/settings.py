@@ -147,11 +147,11 @@ class Settings:
     def validate(self) -> str:
         """Return a sentence about settings that contradict each other, or "" if none do."""
         if self.leader_election and self.ignore_leader:
-            return "--ignore-leader is for a process without --leader-election; remove one of them"
+            return "--ignore-leader cannot be combined with --leader-election; remove one of them"
         if self.namespace == self.operator_namespace and not self.serve_operator_namespace:
             return (
                 f"--namespace and --operator-namespace are both {self.namespace}: its Stacks could read and write the key of "
-                f"all signatures there; name another --operator-namespace, or set --serve-operator-namespace if only "
+                f"all signatures there; set another --operator-namespace, or set --serve-operator-namespace if only "
                 f"administrators write Stacks in {self.namespace}"
             )
         if self.definition_accounts and not self.definition_groups:

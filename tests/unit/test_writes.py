@@ -17,7 +17,7 @@ STATUS = "statuses, finalizers and revisions of the operator's own kinds"
 PORTS = {
     ports.ClusterWrites: {"apply", "change", "delete", "mark", "release"},
     ports.ClusterRequests: {"change_object", "create_object", "delete_object"},
-    ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision"},
+    ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision", "write_finished_record"},
     ports.ManagementWrites: {
         "add_finalizer",
         "remove_finalizer",
@@ -46,6 +46,7 @@ STEP_EXECUTION = {
 """The module that sends the requests of a step."""
 EXCEPTIONS = {
     "hearth.engine.definition.definition_sync": "adds the finalizer, and says in Events what a definition lacks",
+    "hearth.engine.definition.finished_record": "records finished work on a revision of the Stack",
     "hearth.engine.definition.restored_objects": "signs the objects of a restored Stack again, and deletes nothing",
     "hearth.engine.definition.revision_builder": "stores a definition before the first step",
     "hearth.engine.definition.stack_revisions": "deletes revisions beyond the limit of the history",

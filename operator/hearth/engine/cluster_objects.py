@@ -229,6 +229,8 @@ class Revision:
     """Number of further objects that contain the definition."""
     definition_revision: int = 0
     """Instances only: the revision of the StackDefinition that this revision was made with; 0 for none."""
+    finished: str = field(default="", repr=False)
+    """The record of finished work, which any writer may have written; see `hearth.engine.definition.finished_record`."""
 
 
 def find_kubeconfig(spec: object) -> KubeconfigRef | None:

@@ -300,8 +300,8 @@ class Relatives:
         named = planner.wanted.find_owner(ref)
         if named and live_uid not in planner.cleanup.children and not self._is_changing(node, services):
             message = (
-                f"belongs to the Stack {node} of the same tree, whose resource {named} names it as well; "
-                f"remove it from one of the two"
+                f"belongs to the Stack {node} of the same tree, whose resource {named} also defines it; remove it "
+                "from one of the two"
             )
             return Objection(message=message, is_final=True)
         # Notify the owner: it may have asked before this Stack named the object.

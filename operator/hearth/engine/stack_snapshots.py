@@ -216,6 +216,6 @@ def read_state(volume: SnapshotVolume, live: Mapping[str, Any]) -> ObservedVolum
     return ObservedVolume(
         volume=replace(volume, uid=str(live["metadata"]["uid"]), is_ready=is_ready),
         state=state,
-        message=str(message or ("" if state is not VolumeState.FAILED else "its controller gives no reason")),
+        message=str(message or ("" if state is not VolumeState.FAILED else "its controller reports no reason")),
         is_deleting="deletionTimestamp" in live["metadata"],
     )

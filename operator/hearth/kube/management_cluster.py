@@ -128,6 +128,14 @@ class KubeManagementCluster:
             path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
             await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
 
+    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
+        """Write the record of finished work to a revision; ignore a deleted one."""
+        path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
+        patch = {"metadata": {"annotations": {names.ANNOTATION_FINISHED: record}}}
+        answer = await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
+        if answer is not None:
+            self._revisions.put(answer)
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
         """Return the live revision with that name, or None if it does not exist."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)

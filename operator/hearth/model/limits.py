@@ -460,3 +460,5 @@ GRAPH_COLUMNS = 24
 """Columns of a graph. Beyond them, runs of neighboring layers become one column."""
 FINISHED_BYTES = 65_536
 """Bytes of a status for finished work: some 500 resources. Beyond that, a finalizer keeps each finished object."""
+FINISHED_RECORD_BYTES = 2 * FINISHED_BYTES
+"""Bytes of the record of finished work on a revision: after a restore, each entry also has a UID. A longer one is not read."""

@@ -116,6 +116,8 @@ ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_DEFINITION_REVISION = f"{GROUP}/definition-revision"
 """On a revision of an instance: the StackDefinition revision that its template comes from."""
 ANNOTATION_COMMIT = "hearth.dev/commit"
+ANNOTATION_FINISHED = "hearth.dev/finished"
+"""On a revision: the finished work of its Stack, with a signature. Unlike the status, it is part of a backup."""
 ANNOTATION_PREVIOUS_REVISION = "hearth.dev/previous-revision"
 """On a revision: the revision that was active when this one was accepted."""
 

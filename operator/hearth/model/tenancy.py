@@ -104,12 +104,14 @@ class Boundary:
         if self.definer is not None and self.is_definer_denied:
             return (
                 f"StackDefinition {self.definer.definition} acts as ServiceAccount {self.account} in namespace "
-                f"{self.account_namespace}, which the operator may not; let an administrator start the operator with "
+                f"{self.account_namespace}, which the operator is not allowed to do; ask an administrator to start "
+                "the operator with "
                 f"--definition-accounts={self.definer}"
             )
         if self.lacks_account:
             return (
-                "the Stack names no ServiceAccount, and the operator does nothing with its own permissions (--tenancy=strict); "
+                "the Stack specifies no ServiceAccount, and the operator does not use its own permissions "
+                "(--tenancy=strict); "
                 "set spec.serviceAccountName"
             )
         if self.account and not ACCOUNT.fullmatch(self.account):
@@ -132,12 +134,12 @@ class Boundary:
         found = f"is in namespace {ref.namespace}" if ref.namespace else "is cluster-scoped"
         if self.definer is not None:
             return (
-                f"{found}, but StackDefinition {self.definer.definition} may only make objects in the namespace of each of its "
-                f"instances, {self.namespace}; change its template, or let it state spec.boundary: Cluster"
+                f"{found}, but StackDefinition {self.definer.definition} can only create objects in the namespace of "
+                f"each instance, {self.namespace}; change its template, or set its spec.boundary: Cluster"
             )
         return (
-            f"{found}, but a Stack may only have objects in its own namespace, {self.namespace}; "
-            f"{self._find_way_out(ref)}, or let an administrator start the operator with --tenancy=trusted"
+            f"{found}, but a Stack can only manage objects in its own namespace, {self.namespace}; "
+            f"{self._find_way_out(ref)}, or ask an administrator to start the operator with --tenancy=trusted"
         )
 
     def _find_way_out(self, ref: ObjectRef) -> str:
@@ -158,7 +160,8 @@ class Boundary:
             else f"let StackDefinition {self.definer.definition} state spec.boundary: Cluster"
         )
         return (
-            f"covers all namespaces, but a Stack may only read its own namespace, {self.namespace}; {way_out}, or remove "
+            f"covers all namespaces, but a Stack can only read its own namespace, {self.namespace}; {way_out}, or "
+            "remove "
             "allNamespaces"
         )
 
@@ -181,7 +184,7 @@ class Boundary:
         Does not contain data of the object.
         """
         grant = self._write_grant(f"{self.account}-get-{kind.plural}", READING, kind, ref.namespace)
-        return f"ServiceAccount {self.account} may not get {ref}; to allow it, run: {grant}"
+        return f"ServiceAccount {self.account} cannot get {ref}; to allow it, run: {grant}"
 
     def explain_list_denial(self, kind: Kind, namespace: str) -> str:
         """Return why no list of these objects is shown or used, with the commands that grant access. namespace: "" for
@@ -190,7 +193,7 @@ class Boundary:
         where = f"in namespace {namespace}" if namespace else "in all namespaces"
         grant = self._write_grant(f"{self.account}-list-{kind.plural}", ",".join(LISTING), kind, namespace)
         what = f"{kind.plural} {where}" if kind.namespaced else kind.plural
-        return f"ServiceAccount {self.account} may not list and watch {what}; to allow it, run: {grant}"
+        return f"ServiceAccount {self.account} cannot list and watch {what}; to allow it, run: {grant}"
 
     def _write_grant(self, role: str, verbs: str, kind: Kind, namespace: str) -> str:
         resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural

@@ -89,6 +89,9 @@ class CopiedManagementCluster:
     async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
         """Do nothing: a preview reclaims no revisions."""
 
+    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
+        """Do nothing: a preview does not outlive its process."""
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:  # noqa: ARG002 -- the port
         """Return the stored revision."""
         found = self._stored.get(name)

@@ -34,7 +34,7 @@ PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
 UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on values that only the run can know"
 DELETED = "the Stack is deleted with the objects that it does not keep"
-ENDLESS = "the same objects are replaced again and again; the preview ends here"
+ENDLESS = "the same objects are replaced repeatedly; the preview ends here"
 HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
 SECRET_FIELDS: Final = ("data", "stringData")
 

@@ -139,7 +139,7 @@ def describe(error: BaseException) -> str:
     """Return Lua's message of an error, without the stack trace."""
     # If the error has no text, nothing precedes the trace, not even a line break.
     text = f"\n{error}".partition("\nstack traceback:")[0]
-    return text.strip()[:SHORTENED] or "raises an error without a text"
+    return text.strip()[:SHORTENED] or "raises an error without a message"
 
 
 def refuse_attribute(_object: object, name: object, _is_setting: bool) -> str:

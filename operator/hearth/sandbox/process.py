@@ -36,7 +36,7 @@ MEMORY = Excess(f"took more than {limits.EVALUATOR_MEMORY // 2**20} MiB of memor
 TOO_LARGE = Excess(f"gives more than {limits.OBJECT_BYTES // 2**20} MiB")
 ALL_SECONDS = 15.0
 """Total seconds for the expressions of one CLI command that the operator would evaluate in a separate process."""
-TOO_LONG = Excess(f"is not evaluated here, because those before it took {ALL_SECONDS:g} s in all")
+TOO_LONG = Excess(f"is not evaluated here, because earlier expressions took {ALL_SECONDS:g} s in all")
 
 
 class Lost(Exception):

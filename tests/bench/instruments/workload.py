@@ -252,6 +252,6 @@ def write_out(resource: ResourceBlueprint, stack: StackIdentity, written: Mappin
     assert kind is not None
     assert isinstance(outcome, Known), outcome
     requires = tuple(f"{name}/1" for name in resource.requires)
-    whose = ChildOwner(stack=stack, resource=resource.name, requires=requires, signer=HASHES)
+    whose = ChildOwner(stack=stack, resource=resource.name, requires=requires, hashes=HASHES)
     child = desired.make_desired(outcome.value, kind=kind, hash_=HASHES.hash(outcome.value), owner=whose).at(1)
     return Target(path=api_requests.object_path(kind, child.ref.namespace, child.ref.name), manifest=child.manifest)

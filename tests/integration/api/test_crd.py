@@ -137,10 +137,10 @@ def test_a_reference_is_completed(api: Any, namespace: str) -> None:
 
 
 REFUSED = [
-    pytest.param({}, "exactly one of template, templateRef and templateRefs must be given", id="neither"),
+    pytest.param({}, "set exactly one of template, templateRef and templateRefs", id="neither"),
     pytest.param(
         make_spec() | {"templateRef": {"name": "shop"}},
-        "exactly one of template, templateRef and templateRefs must be given",
+        "set exactly one of template, templateRef and templateRefs",
         id="both",
     ),
     pytest.param({"template": {}}, "spec.template.resources: Required value", id="a template without resources"),
@@ -172,7 +172,7 @@ REFUSED = [
     ),
     pytest.param(
         make_spec(resources={"web": {}}),
-        "spec.template.resources[web]: Invalid value: exactly one of manifest and externalRef must be given",
+        "spec.template.resources[web]: Invalid value: set exactly one of manifest and externalRef",
         id="no manifest",
     ),
     pytest.param(
@@ -455,9 +455,9 @@ async def test_what_makes_sense_is_taken(user: RealUser, spec: Object) -> None:
         ({**RESOURCE, "markUnhealthy": "true"}, "must be of type boolean"),
         ({**RESOURCE, "markUnhealthy": None}, "spec.markUnhealthy"),
         ({**RESOURCE, "markUnhealthy": True, "unknown": 1}, 'unknown field "spec.unknown"'),
-        ({"markUnhealthy": True}, "exactly one of them must be given"),
-        ({"stackName": "shop", "markUnhealthy": True}, "exactly one of them must be given"),
-        ({**RESOURCE, **TARGET, "markUnhealthy": True}, "exactly one of them must be given"),
+        ({"markUnhealthy": True}, "set exactly one of: target"),
+        ({"stackName": "shop", "markUnhealthy": True}, "set exactly one of: target"),
+        ({**RESOURCE, **TARGET, "markUnhealthy": True}, "set exactly one of: target"),
         ({**RESOURCE, "resource": "a//b", "markUnhealthy": True}, "spec.resource"),
     ],
     ids=["no word", "a text", "null", "an unknown field", "nothing", "half", "both", "a path with a hole"],

@@ -150,7 +150,7 @@ def test_on_a_terminal_it_stays_until_it_is_asked_to_end(
         shown = read_until(terminal, b"Ctrl-C stops it.")
         served = find_operators(namespace)
         demo.send_signal(number)
-        read_until(terminal, b"stay as long as the cluster does")
+        read_until(terminal, b"are kept in the cluster")
         code = demo.wait(PATIENCE_SECONDS)
 
     assert code == 0

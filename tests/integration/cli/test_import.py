@@ -139,7 +139,7 @@ async def test_an_export_is_adopted_as_it_is(workers: Crew, user: RealUser, kube
     exported = await asyncio.to_thread(run, "get", EXPORTED, "--output=yaml")
     made = click.testing.CliRunner().invoke(main.main, ["import", "--adopt", "--name=shop", "-"], input=exported)
     assert made.exit_code == 0, made.stderr
-    assert "is left out: its owner Deployment web makes it" in made.stderr
+    assert "is left out: its owner Deployment web creates it" in made.stderr
     file = tmp_path / "stack.yaml"
     file.write_text(made.stdout)
     await asyncio.to_thread(run, "create", f"--filename={file}")

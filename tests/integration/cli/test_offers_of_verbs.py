@@ -165,7 +165,7 @@ async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> N
 
     done = await paster.paste(said, r"kubectl stack retry shop run -n [a-z0-9-]+")
 
-    assert "run has finished and is run again" in done
+    assert "run has finished and will run again" in done
 
 
 async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Paster) -> None:
@@ -186,7 +186,7 @@ async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Pa
     spec = {"serviceAccountName": "deployer", "parametersFrom": [{"secretRef": {"name": "sizes"}}]}
     await user.create(make("Stack", user.namespace, template=template, **spec))
 
-    for words in ("cannot be read", "may not use"):
+    for words in ("cannot be read", "cannot use"):
         said = await wait_for(lambda words=words: find_words(user, words))  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
         await paster.paste(said, r"kubectl create role .*? --serviceaccount=\S+ --namespace=[a-z0-9-]+")
     await paster.stack.expect("wait", "shop", "--timeout", "60s")

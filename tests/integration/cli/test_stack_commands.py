@@ -373,7 +373,7 @@ async def test_a_member_of_a_group_is_replaced_on_demand(
     await kubectl_stack.expect("mark", "rg/queue", "1", "--reason", " ", code=2)
     marked = await kubectl_stack.expect("mark", "rg/queue", "1", "--reason", "broken", "--wait", "--timeout", "60s")
 
-    assert "'web' is no member of rg/queue" in refused
+    assert "'web' is not a member of rg/queue" in refused
     assert "1 is unhealthy: broken" in marked
     # The first object had no number in its name.
     assert "configmap/queue-0" in (tree := await kubectl_stack.expect("tree", "rg/queue"))

@@ -289,4 +289,4 @@ async def test_without_an_operator_it_says_so(user: RealUser, session: Session) 
 
     shown = await explain(session, user.namespace, fine)
 
-    assert "no operator has reported on the present generation: is one running" in shown
+    assert "no operator has reported on the current generation: is one running" in shown

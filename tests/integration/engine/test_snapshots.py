@@ -49,7 +49,7 @@ async def test_a_snapshot_without_a_stack_is_rejected(scene: Scene) -> None:
 
 async def test_a_rollback_has_one_destination(scene: Scene) -> None:
     await scene.apply({"web": scene.config(version="1")})
-    with pytest.raises(errors.ApiStatusError, match="toRevision and toSnapshot exclude each other"):
+    with pytest.raises(errors.ApiStatusError, match="toRevision and toSnapshot are mutually exclusive"):
         await scene.request(toRevision=1, toSnapshot="before")
 
 

@@ -298,7 +298,7 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     spec["rollout"]["onFailure"] = "Stop"
     await cluster.replace_spec(spec)
     stopped = await stack.expect("rollout", "status", "site", "--timeout=60s", code=1)
-    assert "no further object is changed" in stopped
+    assert "no further instances are changed" in stopped
     offered = re.search(r"kubectl stack (why site/site-\d+) -n", stopped)
     assert offered is not None, stopped
     assert "Invalid value" in await stack.expect(*offered[1].split(), code=1)
@@ -309,8 +309,8 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     back = await stack.expect("rollout", "status", NAME, "--timeout=60s", code=1)
     await paster.paste(back, rf"kubectl stack rollout restart {NAME}")
     again = await stack.expect("rollout", "status", "sites", "--timeout=60s", code=1)
-    assert "no further object is changed" in again
-    assert "no wave is followed by a pause" in await stack.expect("rollout", "promote", "sites", code=1)
+    assert "no further instances are changed" in again
+    assert "the rollout is not in a pause after a wave" in await stack.expect("rollout", "promote", "sites", code=1)
 
     await show_history(paster)
     await stack.expect("rollout", "pause", "sites")
@@ -318,7 +318,9 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "Paused")
     assert "timed out" in await stack.expect("rollout", "status", "sites", "--timeout=1s", code=1)
     await stack.expect("rollout", "resume", "sites")
-    assert f"is with {COUNT} of {COUNT} objects" in await stack.expect("rollout", "status", "sites", "--timeout=60s")
+    assert f"{COUNT} of {COUNT} instances run revision" in await stack.expect(
+        "rollout", "status", "sites", "--timeout=60s"
+    )
     assert "already has revision" in await stack.expect("promote", "site/site-0")
     assert await cluster.list_pages() == pages
 
@@ -407,7 +409,7 @@ def refer_to_template(definition: dict[str, Any], namespace: str) -> dict[str, A
     ("stated", "message"),
     [
         ({"templateNamespace": None}, "templateNamespace is the namespace of the ConfigMaps in templateRefs"),
-        ({"template": {"resources": {}}}, "exactly one of template and templateRefs must be given"),
+        ({"template": {"resources": {}}}, "set exactly one of template and templateRefs"),
         (
             {"account": {"namespace": "elsewhere", "name": "definer"}},
             "with account, templateNamespace must be the account's namespace",

@@ -17,7 +17,8 @@
   `send(..., body=b"...")` sends bytes as they are (deep nesting, duplicate keys). `threats.api` is the administrator.
 - Operator: `threats.operator` has `start/kill/stop/restart`, `get("/healthz")`, `read_metric(name, **labels)`,
   `read_log()`, `read_events("text")`, `memory`, `peak`, `forget_peak()`, `files`, `cpu_seconds`, and
-  `with operator.listened_to() as silence:` … `silence.longest` (seconds for which /healthz was silent at most).
+  `with operator.listened_to() as silence:` … `silence.longest_work` (the most CPU seconds that the operator worked while
+  /healthz was silent; assert these), `silence.longest` (the seconds, which a busy machine prolongs; print these).
   Options: `@pytest.mark.operator_options("--max-backoff=2s")`; it starts before the test, on an empty cluster.
 - `threats.wait_for(lambda: …, within=…, what="…")` polls until true, and shows the operator's log if it is not.
 - Everything is synchronous. Each test has the control plane alone and a fresh operator (about 2 s): put small attacks

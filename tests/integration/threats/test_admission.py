@@ -198,7 +198,7 @@ def check_boundary(author: Api, tenant: Tenant) -> None:
     answer = try_dry_run(author, make_stack(tenant.namespace, "beyond", {"a": loot}))
 
     assert answer.code == 422
-    assert "spec.template.resources.a: is in namespace kube-system, but a Stack may only" in answer.text
+    assert "spec.template.resources.a: is in namespace kube-system, but a Stack can only" in answer.text
 
 
 def check_authors(tenant: Tenant) -> None:
@@ -211,7 +211,7 @@ def check_authors(tenant: Tenant) -> None:
     refused = try_dry_run(stranger, stack)
 
     assert refused.code == 422
-    assert "may not use ServiceAccount deployer; this needs the verb impersonate on it" in refused.text
+    assert "cannot use ServiceAccount deployer; this needs the verb impersonate on it" in refused.text
     assert try_dry_run(impersonator, stack).is_accepted
     assert try_dry_run(runner, stack).is_accepted
     assert stranger.get("Stack", tenant.namespace, "as") is None

@@ -149,7 +149,7 @@ def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) ->
 
     stack = threats.wait_phase(tenant.namespace, "east-0", "CreateFailed")
     ready = next(each for each in stack["status"]["conditions"] if each["type"] == "Ready")
-    assert "uses no other clusters" in ready["message"]
+    assert "does not manage objects in other clusters" in ready["message"]
     assert threats.canary().complete < 10.0
 
 

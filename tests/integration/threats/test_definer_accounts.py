@@ -72,7 +72,7 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
 
     # The account may write there, but the definition does not allow it.
     developer.create(make_site(tenant.namespace, "loot", where=vault))
-    wait_ready(threats, "Site", tenant.namespace, "loot", "may only make objects in the namespace of each of its")
+    wait_ready(threats, "Site", tenant.namespace, "loot", "can only create objects in the namespace of each")
     assert list_pages(threats, vault) == []
     # Options of the instance cannot select another account, and no other Stack can use the account by its name.
     stored = developer.create(
@@ -88,7 +88,7 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
 
     # An account that the installation no longer lists is no longer used.
     threats.operator.restart(*FLAGS)
-    wait_ready(threats, "Site", tenant.namespace, "own", "which the operator may not")
+    wait_ready(threats, "Site", tenant.namespace, "own", "which the operator is not allowed to do")
     assert threats.api.get("ConfigMap", tenant.namespace, "own-page") == page
 
 
@@ -121,7 +121,7 @@ def try_template_of_another(threats: ThreatWorld, author: Api, namespace: str) -
     elsewhere = {"template": None, "templateRefs": [{"name": "private"}], "templateNamespace": namespace}
     refused = author.patch("StackDefinition", "", NAME, {"spec": elsewhere})
     assert refused.code == 422, refused.text
-    assert f"may not read configmap/private in namespace {namespace}" in refused.text
+    assert f"cannot read configmap/private in namespace {namespace}" in refused.text
     assert "hidden" not in refused.text
     found = threats.api.get("StackDefinition", "", NAME)
     assert found is not None

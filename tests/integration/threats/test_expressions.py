@@ -12,8 +12,8 @@ import pytest
 from support.threats.api import Object
 from support.threats.world import Tenant, ThreatWorld, make_config_map, make_stack
 
-SILENCE = 1.0
-"""Maximum seconds without an answer from /healthz on a busy machine."""
+WORK = 1.0
+"""Maximum CPU seconds that the operator works while a request of /healthz waits."""
 GROWTH = 64.0
 """MiB."""
 TEXT: Object = {"type": "string"}
@@ -70,8 +70,10 @@ def test_an_expression_without_bound_stops_only_itself(threats: ThreatWorld, dat
         wait_verdict(threats, tenant)
         threats.canary()
 
-    print(f"silent for {silence.longest:.2f} s, {before:.0f} MiB, {threats.operator.peak:.0f} at most")
-    assert silence.longest < SILENCE
+    print(
+        f"silent for {silence.longest:.2f} s ({silence.longest_work:.2f} s of work), {before:.0f} MiB, {threats.operator.peak:.0f} at most"
+    )
+    assert silence.longest_work < WORK
     assert threats.operator.peak - before < GROWTH
     message = find_refusal(threats, tenant)
     assert "spec.template.resources.bomb.manifest.data.a: expression took more than" in message, message
@@ -109,8 +111,8 @@ def test_many_replacements_of_what_nearly_matches_hold_up_no_one(threats: Threat
         tenant.author().create(make(tenant, "bomb", data, parameters))
         canaries = [threats.canary().complete for _ in range(3)]
 
-    print(f"silent for {silence.longest:.2f} s, canaries {max(canaries):.2f} s")
-    assert silence.longest < SILENCE
+    print(f"silent for {silence.longest:.2f} s ({silence.longest_work:.2f} s of work), canaries {max(canaries):.2f} s")
+    assert silence.longest_work < WORK
 
 
 def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(threats: ThreatWorld) -> None:
@@ -125,7 +127,7 @@ def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(thr
         wait_verdict(threats, tenant)
         threats.canary()
 
-    assert silence.longest < SILENCE
+    assert silence.longest_work < WORK
     assert threats.operator.peak - before < GROWTH
     problem = find_failure(threats, tenant)
     assert "expression took more than 128 MiB of memory; simplify it: `string(cel.bind(a1, " in problem["message"]
@@ -154,9 +156,9 @@ def test_many_stacks_with_bombs_hold_up_no_one(threats: ThreatWorld) -> None:
         canary = threats.canary()
 
     print(
-        f"silent for {silence.longest:.2f} s, canary {canary.complete:.2f} s, {threats.operator.peak - before:.0f} MiB more"
+        f"silent for {silence.longest:.2f} s ({silence.longest_work:.2f} s of work), canary {canary.complete:.2f} s, {threats.operator.peak - before:.0f} MiB more"
     )
-    assert silence.longest < SILENCE
+    assert silence.longest_work < WORK
 
 
 def make_honest(tenant: Tenant) -> Object:

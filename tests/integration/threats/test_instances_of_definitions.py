@@ -135,10 +135,10 @@ def test_a_right_that_is_taken_back_is_not_kept_by_a_pin(threats: ThreatWorld, p
     developer.patch("Site", tenant.namespace, "old", {"spec": {"where": vault}}).expect()
     developer.create(make_site(tenant.namespace, "new", where=vault, stack=pinned))
     for name in ("old", "new"):
-        wait_ready(threats, "Site", tenant.namespace, name, "may only make objects in the namespace of each of its")
+        wait_ready(threats, "Site", tenant.namespace, name, "can only create objects in the namespace of each")
     threats.api.patch("StackDefinition", "", NAME, {"spec": {"account": None, "boundary": None}}).expect()
     threats.wait_for(lambda: find_revision(threats) == 3, what="the account is gone")
-    wait_ready(threats, "Site", tenant.namespace, "old", "a Stack may only have objects in its own namespace")
+    wait_ready(threats, "Site", tenant.namespace, "old", "a Stack can only manage objects in its own namespace")
     assert threats.api.list("ConfigMap", vault, labelSelector="hearth.dev/resource") == []
     threats.canary()
 

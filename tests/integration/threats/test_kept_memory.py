@@ -33,8 +33,11 @@ SHARE = 200.0
 """Additional MiB that it may use if a namespace uses its whole share."""
 GROWTH = 150.0
 """MiB that the operator may grow during one kind of attack."""
-SILENCE = 2.0
-"""Maximum seconds without an answer from /healthz on a busy machine. Measured: 0.3 to 1.1, and 2.8 without the guard."""
+READERS = 40
+"""Number of Stacks that read one source of many keys."""
+WORK = 1.5
+"""Maximum CPU seconds that the operator works while a request of /healthz waits. Measured on a busy machine: 0.5, and 3.3
+without the guard."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
 """60 KB that take 15 times as much memory as Python objects."""
 READ_ALL = "${string(l.all(x, size(x.data) > 1))}"
@@ -217,23 +220,26 @@ def test_sources_with_many_keys_are_not_read_as_a_whole(threats: ThreatWorld) ->
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
     author.create(make_big(tenant, "source", {**{f"k{number}": "" for number in range(75_000)}, "a": "b"}))
-    with threats.operator.listened_to() as silence:
-        for number in range(15):
-            author.create(
-                make_stack(
-                    *(tenant.namespace, f"shop{number}", {"cfg": make_config_map(data={"a": "${params.a}"})}),
-                    template={"parameters": {"a": {"type": "string"}}},
-                    parametersFrom=[{"configMapRef": {"name": "source"}}],
-                )
+    for number in range(READERS):
+        author.create(
+            make_stack(
+                *(tenant.namespace, f"shop{number}", {"cfg": make_config_map(data={"a": "${params.a}"})}),
+                template={"parameters": {"a": {"type": "string"}}},
+                parametersFrom=[{"configMapRef": {"name": "source"}}],
             )
-        for number in range(15):
-            threats.wait_phase(tenant.namespace, f"shop{number}", "CreateComplete", within=60)
-        silence.longest = 0.0
-        author.patch("ConfigMap", tenant.namespace, "source", {"data": {"a": "c"}})
-        canaries = [threats.canary(within=20).complete for _ in range(5)]
+        )
+    for number in range(READERS):
+        threats.wait_phase(tenant.namespace, f"shop{number}", "CreateComplete", within=180)
 
-    print(f"canaries {canaries}, /healthz silent for {silence.longest:.2f} s at most")
-    assert silence.longest < SILENCE
+    with threats.operator.listened_to() as silence:
+        author.patch("ConfigMap", tenant.namespace, "source", {"data": {"a": "c"}})
+        canaries = [threats.canary(within=60).complete for _ in range(5)]
+
+    print(
+        f"canaries {canaries}, /healthz silent for {silence.longest:.2f} s at most, "
+        f"of which the operator worked {silence.longest_work:.2f} s"
+    )
+    assert silence.longest_work < WORK
 
 
 def test_many_stacks_with_one_large_source_take_turns(threats: ThreatWorld) -> None:

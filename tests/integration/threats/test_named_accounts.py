@@ -40,7 +40,7 @@ def is_denied(api: Api, manifest: Object) -> bool:
     """Whether a dry run of the creation is denied for the account that it names."""
     path = find_path(manifest["kind"], manifest["metadata"]["namespace"])
     answer = api.send("POST", path, body=manifest, dryRun="All")
-    assert answer.is_accepted or "may not use " in answer.text, answer.text
+    assert answer.is_accepted or "cannot use " in answer.text, answer.text
     return not answer.is_accepted
 
 
@@ -87,7 +87,7 @@ def test_a_stack_with_an_account_can_be_paused_but_not_changed_without_the_right
         {"adoptionPolicy": "Adopt"},
     ):
         refused = stranger.patch("Stack", tenant.namespace, "as", {"spec": change})
-        assert (refused.code, "may not use ServiceAccount" in refused.text) == (403, True), change
+        assert (refused.code, "cannot use ServiceAccount" in refused.text) == (403, True), change
     stranger.patch("Stack", tenant.namespace, "as", {"spec": {"serviceAccountName": None}}).expect()
 
 

@@ -53,7 +53,7 @@ def test_a_template_is_used_by_tenants_who_may_not_even_read_it(threats: ThreatW
     authors = [each.author() for each in tenants]
     for tenant, author in zip(tenants, authors, strict=True):
         refused = author.try_create(make_user(tenant, key="other.yaml"))
-        assert (refused.code, "key is for a ConfigMap" in refused.text) == (422, True)
+        assert (refused.code, "key is only valid for a ConfigMap" in refused.text) == (422, True)
         author.create(make_user(tenant))
         threats.wait_phase(tenant.namespace, "shop", "CreateFailed")
     assert authors[0].try_create(make_template()).code == 403

@@ -288,6 +288,17 @@ class FakeManagementCluster:
                 if error.code != 404:
                     raise
 
+    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
+        """As the port says."""
+        patch = {"metadata": {"annotations": {names.ANNOTATION_FINISHED: record}}}
+        request = Request(verb="finished-record", kind=REVISION, namespace=stack.namespace, name=revision.name)
+        act = functools.partial(self._server.patch, REVISION, stack.namespace, revision.name, patch, manager=MANAGER)
+        try:
+            await self._wire.send(request, act)
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
         """As the port says."""
         try:

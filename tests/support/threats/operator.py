@@ -44,10 +44,12 @@ class Page:
 
 @dataclass(slots=True)
 class Silence:
-    """The longest wait for a response of /healthz."""
+    """The longest waits for responses of /healthz."""
 
     longest: float = 0.0
-    """Seconds."""
+    """Seconds, to print. They include the time during which other processes had the processors."""
+    longest_work: float = 0.0
+    """The most CPU seconds that the operator used during one wait, to assert: a busy machine adds hardly anything."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,7 +152,7 @@ class Operator:
 
         def ask() -> None:
             while not is_done.wait(TICK):
-                seen.longest = max(seen.longest, self.get("/healthz", timeout=60).seconds)
+                self._note_wait(seen)
 
         thread = threading.Thread(target=ask, daemon=True)
         thread.start()
@@ -159,6 +161,14 @@ class Operator:
         finally:
             is_done.set()
             thread.join()
+
+    def _note_wait(self, seen: Silence) -> None:
+        process = self.process
+        with contextlib.suppress(FileNotFoundError):  # between two starts
+            before = self.cpu_seconds
+            seen.longest = max(seen.longest, self.get("/healthz", timeout=60).seconds)
+            if self.process is process:
+                seen.longest_work = max(seen.longest_work, self.cpu_seconds - before)
 
     # ------------------------------------------------------------ its log
 

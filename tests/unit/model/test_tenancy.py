@@ -29,9 +29,9 @@ def test_a_mode_decides_which_objects_are_inside(mode: Mode, inside: set[ObjectR
 def test_a_denial_names_where_the_object_is_and_a_way_out() -> None:
     boundary = Tenancy().find_boundary("shop")
     assert boundary.find_denial(OTHER) == (
-        "is in namespace other, but a Stack may only have objects in its own namespace, shop; set "
+        "is in namespace other, but a Stack can only manage objects in its own namespace, shop; set "
         "spec.serviceAccountName to a ServiceAccount with rights in namespace other, remove metadata.namespace, or create "
-        "the Stack in namespace other, or let an administrator start the operator with --tenancy=trusted"
+        "the Stack in namespace other, or ask an administrator to start the operator with --tenancy=trusted"
     )
     assert boundary.find_denial(GLOBAL).startswith("is cluster-scoped, but")
 

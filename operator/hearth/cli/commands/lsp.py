@@ -15,11 +15,11 @@ from hearth.model import errors
 @click.option(
     "--schemas",
     type=click.Path(exists=True, file_okay=False),
-    help="Folder of JSON schemas for kinds that are not Kubernetes' own, in kubeconform's layout.",
+    help="Folder of JSON schemas for kinds that are not built into Kubernetes, in kubeconform's layout.",
 )
-@click.option("--stdio", is_flag=True, help="Accepted because many editors pass it; there is no other transport.")
+@click.option("--stdio", is_flag=True, help="Accepted because many editors pass it; stdio is the only transport.")
 @click.option(
-    "--cluster", "uses_cluster", is_flag=True, help="Use the kinds and schemas that the cluster serves at the start."
+    "--cluster", "uses_cluster", is_flag=True, help="Use the kinds and schemas that the cluster serves at startup."
 )
 @cluster_options.cluster_options
 def lsp(

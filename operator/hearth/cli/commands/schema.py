@@ -99,7 +99,9 @@ def read_definitions(files: Sequence[str]) -> list[KindSchema]:
         for each in found:
             if mistakes := file_commands.find_mistakes(each, FolderKinds(None), evaluator):
                 listed = "\n".join(f"{each.source}: {stack_files.describe_mistake(mistake)}" for mistake in mistakes)
-                raise click.ClickException(safe_text.clean(f"no schema for a definition with mistakes:\n{listed}"))
+                raise click.ClickException(
+                    safe_text.clean(f"cannot generate a schema for an invalid definition:\n{listed}")
+                )
     return [read_definition(each) for each in found]
 
 

@@ -91,7 +91,7 @@ async def run_demo(options: DemoOptions, output: ViewOutput) -> int:
             output.print_lines(["stopping the operator"])
         if await cluster.find_stack(options.namespace, options.name) is not None:
             output.print_lines(
-                [f"stack/{options.name} and its objects stay as long as the cluster does; the next run on it uses them"]
+                [f"stack/{options.name} and its objects are kept in the cluster; the next run uses them"]
             )
     return code
 
@@ -187,7 +187,10 @@ class StackWatcher:
     def _check_operator(self) -> None:
         if self.operator.is_refused:
             lines = [
-                "another operator works on this cluster already; apply the example there with kubectl, or stop that one:",
+                (
+                    "another operator is already running on this cluster; apply the example with kubectl, or stop that "
+                    "operator:"
+                ),
                 *self.operator.read_end_of_log(),
             ]
             raise DemoFailed("\n".join(lines))
@@ -279,7 +282,7 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
     if child is not None:
         yield "delete a child: Hearth recreates it", f"{kubectl} delete {child}"
     if workload is not None:
-        yield "change it by hand: Hearth reverts it", f"{kubectl} set image {workload} '*=example.com/other'"
+        yield "change it manually: Hearth reverts the change", f"{kubectl} set image {workload} '*=example.com/other'"
     wrong = find_wrong(stack)
     if wrong is not None:
         yield "set an invalid parameter: Hearth reports the error", patch(kubectl, name, {wrong[0]: wrong[1]})

@@ -121,7 +121,7 @@ class Conversion:
         )
         self._note_unknown(self.schema, SCHEMA_FIELDS, "spec.schema")
         if self.schema.get("scope") == "Cluster":
-            self.lost.append("spec.schema.scope: Cluster: instances have a namespace")
+            self.lost.append("spec.schema.scope: Cluster: instances are always namespaced")
         columns = self._convert_parameters()
         resources: Object = {}
         for at, stated in enumerate(stated_resources):
@@ -133,7 +133,9 @@ class Conversion:
             for stated, name in self.outputs.items()
         }
         self.lost += [
-            f"spec.schema.status.{name}: the operator writes its own" for name in OWN_STATUS if name in status
+            f"spec.schema.status.{name}: the operator writes its own status field of that name"
+            for name in OWN_STATUS
+            if name in status
         ]
         self._spread_conditions(resources, outputs)
         columns += self._convert_columns()
@@ -230,9 +232,7 @@ class Conversion:
                 made["spec"] = other.rename_fields(made["spec"])
         elif object_fields.text(stated, "apiVersion").partition("/")[0] == GROUP:
             kind = object_fields.text(stated, "kind")
-            self.lost.append(
-                f"{path}: {kind} is a kind of {GROUP}, whose {KIND} is not in these files; pass its file as well"
-            )
+            self.lost.append(f"{path}: {kind} is defined by a {KIND} that is not in these files; pass its file as well")
 
     def _spread_conditions(self, resources: Object, outputs: Object) -> None:
         """Set the condition of each resource and output, and read values that may be missing as optional."""
@@ -280,7 +280,7 @@ class Conversion:
         for at, text in enumerate(object_fields.elements(stated, word)):
             expression = kro_expressions.read_single(text)
             if expression is None:
-                self.lost.append(f"{path}.{word}[{at}]: is no expression")
+                self.lost.append(f"{path}.{word}[{at}]: is not an expression")
             else:
                 found.append(kro_expressions.translate_expression(expression, self.words.add_roots(renamed)))
         return found
@@ -374,7 +374,7 @@ def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
         conversion.convert(by_kind)
     notes = [note for each in conversions for note in find_notes(each)]
     if others:
-        notes.append("apply the StackDefinitions first, and the objects once their kinds are served: apply twice")
+        notes.append("apply twice: the objects can only be created once their kinds are served")
     return KroImport(
         definitions=tuple(each.definition for each in conversions),
         instances=tuple(by_kind[each.group, each.kind].convert_instance(each) for each in others),
@@ -389,7 +389,9 @@ def find_strangers(documents: Sequence[ManifestDocument], known: Collection[tupl
     """
     for document in documents:
         if (document.group, document.kind) not in known:
-            message = f"{document.kind} {document.name} is no object of a kind of these files; pass its {KIND} as well"
+            message = (
+                f"{document.kind} {document.name} is not an instance of a kind in these files; pass its {KIND} as well"
+            )
             yield Mistake(path=document.place, message=message)
 
 
@@ -471,15 +473,18 @@ def find_notes(conversion: Conversion) -> Iterator[str]:
         yield f"{name} names that a template does not allow are changed: {enumeration.enumerate_names(changed)}"
     if conversion.optional:
         listed = enumeration.enumerate_names(conversion.optional)
-        yield f"{name} what kro lets be left out must be set, unless you give it a default: {listed}"
+        yield f"{name} parameters that are optional in kro are required here unless you set a default: {listed}"
     if conversion.foreign:
         listed = enumeration.enumerate_names(conversion.foreign)
-        own = "chooses a namespace of its own" if len(conversion.foreign) == 1 else "choose namespaces of their own"
-        yield f"{name} {listed} {own}: without spec.account and boundary: Cluster that must be the one of the instance"
+        own = "sets its own namespace" if len(conversion.foreign) == 1 else "set their own namespaces"
+        yield (
+            f"{name} {listed} {own}: this must be the namespace of the instance unless you set spec.account and "
+            "spec.boundary: Cluster"
+        )
     if conversion.group == GROUP:
         yield (
-            f"{name} the kind is one of {GROUP}; choose a group of your own with --group, or stop kro and delete its "
-            "CustomResourceDefinition before, which deletes all its objects"
+            f"{name} the kind is in the group {GROUP}; set your own group with --group, or first stop kro and delete "
+            "its CustomResourceDefinition, which deletes all its objects"
         )
 
 

@@ -64,7 +64,7 @@ class SchemaReader:
         if isinstance(stated, dict):
             return self._read_map(stated, path, depth=depth + 1)
         if not isinstance(stated, str):
-            return SchemaField(rules={}, unknown=(f": {error_hints.describe(stated)} is no type",))
+            return SchemaField(rules={}, unknown=(f": {error_hints.describe(stated)} is not a type",))
         type_, _, rest = stated.partition("|")
         inner = self._read_type(type_.strip(), path, depth=depth + 1)
         markers = read_markers(rest, inner.rules.get("type"))
@@ -81,7 +81,7 @@ class SchemaReader:
             rules = {"type": "object", "additionalProperties": without_default(values.rules)}
             return SchemaField(rules=rules, unknown=values.unknown)
         if type_ not in self.types:
-            return SchemaField(rules={}, unknown=(f": {error_hints.shorten(type_)} is no type",))
+            return SchemaField(rules={}, unknown=(f": {error_hints.shorten(type_)} is not a type",))
         return self.read(self.types[type_], path, depth=depth)
 
     def _read_map(self, stated: Mapping[str, Any], path: Path, *, depth: int) -> SchemaField:
@@ -119,7 +119,7 @@ def read_markers(text: str, type_: Any) -> SchemaField:
         else:
             unknown.append(f": {error_hints.shorten(f'{word}={value}')}")
     if rest := text[after:].strip(BETWEEN):
-        unknown.append(f": {error_hints.quote(rest)} is no marker; a value with spaces is put in quotes")
+        unknown.append(f": {error_hints.quote(rest)} is not a marker; quote values that contain spaces")
     return SchemaField(rules=rules, column=column, is_required=is_required, unknown=tuple(unknown))
 
 

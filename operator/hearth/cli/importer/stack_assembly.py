@@ -105,7 +105,7 @@ def assemble(
     literals = list(secret_literals.find_warnings(stack["spec"]["template"]))
     warnings += literals
     if literals and not has_secret_parameters:
-        notes.append("to make parameters of literal values of Secrets, import with --secret-parameters")
+        notes.append("to turn literal values of Secrets into parameters, use --secret-parameters")
     stays = [
         f"{call(documents[position])} is kept when the Stack is deleted: {reason}" for position, reason in kept.items()
     ]
@@ -218,7 +218,7 @@ def find_wrong_keys(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator
     """Yield an error for each key that no template can contain. made: each document with its resource."""
     for document, resource in made:
         for path in manifest_cleanup.find_expression_keys(resource["manifest"]):
-            message = f"{path}: the key contains ${{, which a template takes for an expression; keys cannot contain any"
+            message = f"{path}: the key contains ${{, which starts an expression; keys cannot contain expressions"
             yield Mistake(path=document.place, message=message)
 
 
@@ -227,7 +227,7 @@ def check_size(template: Object, *, path: str) -> None:
     mistakes = bounds.check(template, path=path)
     size = 0 if mistakes else len(orjson.dumps(template))
     if size > limits.REVISION_BYTES:
-        message = f"makes a template of {size} bytes, and a Stack can have {limits.REVISION_BYTES}"
+        message = f"produces a template of {size} bytes, but the limit is {limits.REVISION_BYTES}"
         mistakes = [Mistake(path=path, message=f"{message}; import fewer files at once")]
     if mistakes:
         raise InvalidDefinition(mistakes)
@@ -237,11 +237,11 @@ def find_left_out(documents: Sequence[ManifestDocument]) -> Iterator[tuple[Manif
     """Yield the documents that the Stack must not contain, each with the reason."""
     for document in documents:
         if maker := find_maker(document, documents):
-            yield document, f"{maker} makes it"
+            yield document, f"{maker} creates it"
         elif program := find_program(document):
-            yield document, f"it is no object, but a file of {program}"
+            yield document, f"it is not an object but a configuration file of {program}"
         elif annotation := tool_annotations.find_exclusion(document):
-            yield document, f"{annotation} says that an installation does without it"
+            yield document, f"{annotation} marks it as not part of an installation"
 
 
 def make_stack(
@@ -322,7 +322,7 @@ def cut_dependencies(depends_on: dict[str, list[str]]) -> Iterator[str]:
     for name, required in depends_on.items():
         if len(required) > limits.DEPENDENCIES:
             depends_on[name] = required[: limits.DEPENDENCIES]
-            yield f"{name} requires {len(required)} resources and can wait for {limits.DEPENDENCIES} of them"
+            yield f"{name} requires {len(required)} resources but can wait for at most {limits.DEPENDENCIES}"
 
 
 def call(document: ManifestDocument) -> str:
@@ -344,12 +344,12 @@ def find_warnings(document: ManifestDocument, *, namespace: str | None) -> Itera
     called = call(document)
     metadata = document.metadata
     if not document.name:
-        has = "generateName, which makes a new object each time" if metadata.get("generateName") else "no name"
+        has = "generateName, which creates a new object each time" if metadata.get("generateName") else "no name"
         yield f"{called} has {has}; its object is named after the Stack and the resource"
     if tool := tool_annotations.find_hook(document):
         yield f"{called} is a hook of {tool}; Hearth treats it as an ordinary resource"
     if namespace is not None and document.group == "" and document.kind == "Namespace" and document.name == namespace:
-        yield f"{called} is the namespace of the Stack itself, which would be deleted with it; remove it"
+        yield f"{called} is the Stack's own namespace and would be deleted with the Stack; remove it"
 
 
 def describe_unheeded(documents: Sequence[ManifestDocument]) -> Iterator[str]:
@@ -374,7 +374,7 @@ def find_survivors(index: ManifestIndex) -> dict[int, str]:
     for position in tuple(kept):
         document = index.documents[position]
         for holder in find_holders(document, index):
-            kept.setdefault(holder, f"{document.kind} {document.name} would go with it".replace("  ", " "))
+            kept.setdefault(holder, f"{document.kind} {document.name} would be deleted with it".replace("  ", " "))
     return dict(sorted(kept.items()))
 
 
@@ -443,8 +443,8 @@ RECORDS: Final = frozenset({"Event", "Event.events.k8s.io", "ControllerRevision.
 TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105 -- a type of Secret
 
 PROGRAMS: Final[Mapping[str, str]] = {
-    "kustomize.config.k8s.io": "kustomize: import what `kubectl kustomize` makes of it",
-    "kpt.dev": "kpt: import what `kpt fn render` makes of it",
+    "kustomize.config.k8s.io": "kustomize: import the output of `kubectl kustomize`",
+    "kpt.dev": "kpt: import the output of `kpt fn render`",
     "kapp.k14s.io": "kapp",
     "kbld.k14s.io": "kbld",
     "vendir.k14s.io": "vendir",
@@ -518,7 +518,9 @@ def divide(stack: Object) -> list[Object]:
     rest = {section: content for section, content in template.items() if section != "resources"}
     parts = list(_split(dict(template["resources"])))
     if len(parts) > limits.TEMPLATE_SOURCES:
-        message = f"takes {len(parts)} compressed ConfigMaps, and a Stack can name {limits.TEMPLATE_SOURCES}"
+        message = (
+            f"takes {len(parts)} compressed ConfigMaps, but a Stack can reference at most {limits.TEMPLATE_SOURCES}"
+        )
         raise InvalidDefinition([Mistake(path="the template", message=f"{message}; import fewer files at once")])
     templates = [{**(rest if at == 0 else {}), "resources": part} for at, part in enumerate(parts)]
     maps = [_make_config_map(stack, *each) for each in zip(_name_parts(stack, templates), templates, strict=True)]

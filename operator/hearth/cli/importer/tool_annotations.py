@@ -98,9 +98,9 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     SYNC_OPTIONS: "updatePolicy.replace replaces objects, deletionPolicy keeps them",
     "kustomize.toolkit.fluxcd.io/force": "updatePolicy.replace replaces objects",
     "kapp.k14s.io/update-strategy": "updatePolicy.replace replaces objects",
-    "kustomize.toolkit.fluxcd.io/ssa": "driftPolicy and ignoreFields leave fields to others",
-    "helm.toolkit.fluxcd.io/driftDetection": "driftPolicy and ignoreFields leave fields to others",
-    "client.lifecycle.config.k8s.io/mutation": "driftPolicy and ignoreFields leave fields to others",
+    "kustomize.toolkit.fluxcd.io/ssa": "driftPolicy and ignoreFields leave fields to other managers",
+    "helm.toolkit.fluxcd.io/driftDetection": "driftPolicy and ignoreFields leave fields to other managers",
+    "client.lifecycle.config.k8s.io/mutation": "driftPolicy and ignoreFields leave fields to other managers",
 }
 """The equivalent in a Stack, by key."""
 

@@ -50,7 +50,7 @@ SEVERITIES: Final = {
     "warning": types.DiagnosticSeverity.Warning,
     "note": types.DiagnosticSeverity.Information,
 }
-LOST: Final = "could not be checked: it takes too long or too much memory; divide the file"
+LOST: Final = "could not be checked: it takes too long or too much memory; split the file"
 log = logging.getLogger(__name__)
 
 

@@ -48,7 +48,7 @@ class NotInstalled(errors.ApiStatusError):
 
         message = (
             f"this cluster does not serve {kind.plural}.{kind.group}: Hearth is not installed there. Install its "
-            f"definitions ({installed_crds.COMMAND}) and an operator, or name another cluster with --context"
+            f"definitions ({installed_crds.COMMAND}) and an operator, or select another cluster with --context"
         )
         super().__init__(code=404, status={"message": message})
 

@@ -89,13 +89,13 @@ async def locate_within(
     found = [each.kind for each in known if word in each.words]
     if len(found) > 1:
         listed = enumeration.enumerate_names(sorted(f"{kind.plural}.{kind.group}/{rest[0]}" for kind in found))
-        raise UnknownType(f"{first} may be one of several types; name one of {listed}")
+        raise UnknownType(f"{first} matches several types; use one of {listed}")
     if found:
         return StackLocation(found[0], namespace, rest[0]), rest[1:]
     if has_path:
         return StackLocation(STACK, namespace, first), rest
     types = sorted(f"{kind.plural}.{kind.group}" for kind in (STACK, RESOURCE_GROUP, *(each.kind for each in known)))
-    raise UnknownType(f"the server has no type {first!r} of Stacks; it has {enumeration.enumerate_names(types)}")
+    raise UnknownType(f"the server has no Stack type {first!r}; it has {enumeration.enumerate_names(types)}")
 
 
 async def read(session: Session, location: StackLocation) -> StackState:
@@ -110,7 +110,7 @@ async def get_stack(session: Session, namespace: str, argument: str, *, wanted: 
     """
     location = await locate(session, namespace, argument)
     if location.is_group:
-        raise UnknownType(f"a ResourceGroup has no {wanted}; name a Stack")
+        raise UnknownType(f"a ResourceGroup has no {wanted}; specify a Stack")
     return await read(session, location)
 
 

@@ -92,13 +92,15 @@ async def get_form(session: Session, stack: StackState) -> InstanceForm:
         if not refused.is_forbidden:
             raise
         raise errors.SourceForbidden(
-            f"you may not get StackDefinition {name}, whose template a preview of {stack.title} needs: ask for the right to get "
+            f"you cannot get StackDefinition {name}, whose template a preview of {stack.title} needs: ask for "
+            "permission to get "
             "stackdefinitions.hearth.dev and to list controllerrevisions.apps in the namespace of the operator"
         ) from refused
     stored = await revisions.list_definition_revisions(session, definition)
     if not stored.is_readable:
         raise errors.SourceForbidden(
-            f"you may not list controllerrevisions.apps in namespace {definition['status']['revisionNamespace']}, which has the "
+            f"you cannot list controllerrevisions.apps in namespace {definition['status']['revisionNamespace']}, "
+            "which has the "
             f"revisions of StackDefinition {name}: a preview needs one"
         )
     if number not in stored.by_number:
@@ -114,9 +116,7 @@ async def read_form(session: Session, name: str, number: int, revision: Object) 
     """Return a stored revision of a StackDefinition. Raises ApiStatusError and SourceForbidden."""
     content = await read_definition(session, revision)
     if not content:
-        raise errors.SourceForbidden(
-            f"you may not read revision {number} of StackDefinition {name}: a preview needs it"
-        )
+        raise errors.SourceForbidden(f"you cannot read revision {number} of StackDefinition {name}: a preview needs it")
     return instance_form.make_form(name, number, content)
 
 
@@ -256,7 +256,7 @@ async def read_revisions(session: Session, present: Object | None) -> list[tuple
     stored = await revisions.list_revisions(session, StackState(present))
     if not stored.is_readable:
         namespace = present["metadata"]["namespace"]
-        message = f"you may not list controllerrevisions.apps in namespace {namespace}, which a preview needs"
+        message = f"you cannot list controllerrevisions.apps in namespace {namespace}, which a preview needs"
         raise errors.SourceForbidden(message)
     found = list(stored.by_number.values())
     definitions = await asyncio.gather(*(read_definition(session, each) for each in found))

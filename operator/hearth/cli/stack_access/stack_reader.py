@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 UNAUTHORIZED: Final = 401
 NESTED_AT_MOST: Final = 200
 """Nested Stacks in one snapshot: each costs some requests."""
-HIDDEN: Final = "its objects are in another cluster, which spec.kubeConfig names"
+HIDDEN: Final = "its objects are in another cluster (spec.kubeConfig)"
 
 
 @dataclass(slots=True)
@@ -235,9 +235,9 @@ class StackReader:
 def explain_unknown(stack: StackState) -> str:
     """Explain that the user cannot see the resources of a Stack, because only its revisions list them."""
     return (
-        f"the resources and objects of {stack.title} are not shown: you may not list controllerrevisions.apps in "
-        f"namespace {stack.namespace}, which store its template; to see them, ask for this right, and for the right to "
-        f"list the kinds of its objects there"
+        f"the resources and objects of {stack.title} are not shown: you cannot list controllerrevisions.apps in "
+        f"namespace {stack.namespace}, which store its template; to see them, ask for permission to list them and "
+        "the kinds of its objects there"
     )
 
 

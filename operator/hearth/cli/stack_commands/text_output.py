@@ -94,7 +94,7 @@ class ProgressOutput:
     def __init__(self, *, is_terminal: bool) -> None:
         self._is_terminal = is_terminal
         self._began = time.monotonic()
-        self.last = "nothing was observed yet"
+        self.last = "no status was observed yet"
 
     def report(self, message: str) -> None:
         """Show the message, unless it is the last one."""

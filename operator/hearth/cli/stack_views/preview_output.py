@@ -87,7 +87,7 @@ def describe(preview: Preview) -> str:
     """Return the title."""
     name = safe_text.one_line(f"{preview.kind.lower()}/{preview.name} in {preview.namespace}")
     if preview.rejection:
-        return f"{name}: the definition is refused"
+        return f"{name}: the definition is rejected"
     if preview.is_new:
         return f"{name}: new"
     return f"{name}: to revision {preview.revision}" if preview.revision is not None else name
@@ -215,7 +215,7 @@ def summarize(preview: Preview) -> str:
 def describe_whole(preview: Preview) -> str:
     """Return how a rollback undoes all changes, and whether some changes are unknown."""
     is_partial = any(each.undo is None and each.action in UNREACHED for each in preview.changes)
-    left = ", as far as it is known" if is_partial else ""
+    left = ", as far as is known" if is_partial else ""
     match preview.undo:
         case UndoGrade.ONE_WAY:
             return f"not completely (one-way){left}"
@@ -237,7 +237,7 @@ PLACEHOLDER: Final = "NAME"
 
 def list_refusal(name: str, mistakes: Sequence[Mistake]) -> Iterator[Line]:
     """Yield why a StackDefinition is refused."""
-    yield [(f"stackdefinition/{safe_text.one_line(name)}: the definition is refused", "bold")]
+    yield [(f"stackdefinition/{safe_text.one_line(name)}: the definition is rejected", "bold")]
     for mistake in mistakes:
         yield [(f"x {safe_text.one_line(mistake)}", "red")]
 
@@ -255,7 +255,7 @@ def list_of_definition(
     if pinned:
         yield [(f"note: {pinned} stay at their revision (spec.stack.definitionRevision)", "")]
     if unfit:
-        yield [("objects that keep their revision, because they do not fit:", "bold")]
+        yield [("objects that keep their revision, because their spec does not fit the new one:", "bold")]
     for text in unfit[:UNFIT]:
         yield [(f"x {safe_text.one_line(text)}", "red")]
     if len(unfit) > UNFIT:

@@ -320,7 +320,10 @@ async def review_restore(builder: RevisionBuilder, review: Review) -> ReviewResu
         return ReviewResult(warnings=review_module.to_warnings(f"{snapshot_restore.PATH}: {text}"))
     owner = names.read_owner(review_module.read_spec(found))
     if owner != review.name:
-        text = f"StackSnapshot {name} is one of {names.describe_owner(owner)}, not of {review.name}; name one of this Stack"
+        text = (
+            f"StackSnapshot {name} is one of {names.describe_owner(owner)}, not of {review.name}; use a "
+            "StackSnapshot of this Stack"
+        )
         return ReviewResult(denial=f"{snapshot_restore.PATH}: {text}")
     return ReviewResult(warnings=review_module.to_warnings(describe_snapshot(found, name=name)))
 
@@ -392,7 +395,7 @@ async def _find_mark_denial(builder: RevisionBuilder, namespace: str, spec: Obje
     stack = await find_live(builder, kind, namespace=namespace, name=name)
     if stack is None:
         (field,) = names.write_owner(owner)
-        return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
+        return f"spec.{field}: namespace {namespace} has no {kind} {name}; use an existing one"
     if kind != names.STACK:
         # Only the operator knows which indices were removed.
         return ""
@@ -407,7 +410,7 @@ async def _find_mark_denial(builder: RevisionBuilder, namespace: str, spec: Obje
         return f"spec.resource: Stack {spec['stackName']} has no resource {root}{hint}; {there}"
     is_collection = isinstance(resources[root], dict) and resources[root].get("forEach") is not None
     if is_collection and first == root:
-        return f"spec.resource: {root} is a collection; name the member by its key: {root}[<key>]"
+        return f"spec.resource: {root} is a collection; specify a member by its key: {root}[<key>]"
     if first != root and not is_collection:
         return f"spec.resource: {root} has no members, because it has no forEach; write {root}"
     return ""

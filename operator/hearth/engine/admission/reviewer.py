@@ -196,9 +196,9 @@ class AuthorCheck:
             if await self.access.may(author, "create", "pods", namespace=namespace):
                 return ""
         except (errors.ApiStatusError, errors.Unreachable):
-            return f"spec.serviceAccountName: cannot check whether {author.name} may use {account}; try again"
+            return f"spec.serviceAccountName: cannot check whether {author.name} can use {account}; try again"
         return (
-            f"spec.serviceAccountName: user {author.name} may not use ServiceAccount {account}; this needs the verb "
+            f"spec.serviceAccountName: user {author.name} cannot use ServiceAccount {account}; this needs the verb "
             f"impersonate on it, or the right to create Pods in namespace {namespace}"
         )
 
@@ -213,9 +213,9 @@ class AuthorCheck:
             if await self.access.may(author, "get", "configmaps", namespace=ref.namespace, name=ref.name):
                 return ""
         except (errors.ApiStatusError, errors.Unreachable):
-            return f"{field}: cannot check whether {author.name} may read {ref}; try again"
+            return f"{field}: cannot check whether {author.name} can read {ref}; try again"
         return (
-            f"{field}: user {author.name} may not read {ref} in namespace {ref.namespace}; to allow it, run: "
+            f"{field}: user {author.name} cannot read {ref} in namespace {ref.namespace}; to allow it, run: "
             + tenancy.write_grant(
                 find_subject(author),
                 "get",
@@ -235,9 +235,10 @@ class AuthorCheck:
             if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):
                 return ""
         except (errors.ApiStatusError, errors.Unreachable):
-            return f"spec.account: cannot check whether {author.name} may act as {namespace}:{account}; try again"
+            return f"spec.account: cannot check whether {author.name} can act as {namespace}:{account}; try again"
         return (
-            f"spec.account: user {author.name} may not act as ServiceAccount {account} in namespace {namespace}; to allow it, "
+            f"spec.account: user {author.name} cannot act as ServiceAccount {account} in namespace {namespace}; to "
+            "allow it, "
             "run: "
             + tenancy.write_grant(
                 find_subject(author),

@@ -221,7 +221,7 @@ async def _read_template_text(reader: SourceReader, source: TemplateSource, *, l
     if source.key not in data:
         part = "binaryData" if source.is_compressed else "data"
         found = error_hints.list_words(sorted(data)) or "none"
-        message = f"{source.ref} has no key {source.key!r} in {part}; its keys there: {found}"
+        message = f"{source.ref} has no key {source.key!r} in {part}; existing keys: {found}"
         raise SourceNotFound(f"{source.field}.key: {message}")
     if not source.is_compressed:
         return data[source.key]
@@ -235,7 +235,7 @@ def inflate(encoded: str, *, place: str, limit: int) -> str:
     except (binascii.Error, UnicodeDecodeError, ValueError, zlib.error) as error:
         all_together = " with all others" if limit < limits.REVISION_BYTES else ""
         message = (
-            f"is not text compressed by gzip ({error}); make it with `gzip -9`, at most {limits.REVISION_BYTES} bytes"
+            f"is not text compressed by gzip ({error}); create it with `gzip -9`, at most {limits.REVISION_BYTES} bytes"
             f"{all_together}"
         )
         raise InvalidDefinition([Mistake(path=place, message=message)]) from None
@@ -251,7 +251,7 @@ def unite_templates(sources: Sequence[TemplateSource], templates: Sequence[Objec
             if section not in SECTIONS or not isinstance(content, dict):
                 message = f"must be a mapping, found {type(content).__name__}"
                 if section not in SECTIONS:
-                    message = f"is not a part of a template; the parts are {', '.join(SECTIONS)}"
+                    message = f"is not a section of a template; the sections are {', '.join(SECTIONS)}"
                 wrong.append(Mistake(path=f"{source.path}.{section}", message=message))
                 continue
             into = united.setdefault(section, {})

@@ -22,7 +22,7 @@ import orjson
 from hearth.engine import cooperative_work, verified_revisions
 from hearth.engine.cluster_links import NO_CLUSTER, ClusterLink
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import definition_sources, stored_definition
+from hearth.engine.definition import definition_sources, finished_record, stored_definition
 from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.ports import ClusterKinds, Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.services import Unassisted
@@ -352,6 +352,8 @@ class RevisionBuilder:
         if known is not None:
             return known
         numbers.take([revisions.last_number])
+        # Older revisions may be deleted.
+        record = finished_record.find_newest(revisions.verified, stack, self.hashes)
         revision = Revision(
             name=name_revision(stack, hashed),
             number=numbers.assign(hashed),
@@ -359,6 +361,7 @@ class RevisionBuilder:
             kinds=revisions.kinds | blueprint.find_kinds(),
             namespace=stack.namespace,
             owner=stack.uid,
+            finished=record.text if record is not None else "",
         )
         with contextlib.suppress(TamperedRevision):
             created = await self._create(stack, revision, stored)
@@ -392,7 +395,7 @@ class RevisionBuilder:
         if (unverified := revisions.find_unverified(number)) is not None:
             raise TamperedRevision(verified_revisions.explain(unverified))
         if revision is None:
-            raise SourceNotFound("it is no longer stored; name another one, or change the spec")
+            raise SourceNotFound("it is no longer stored; use another one, or change the spec")
         definition = await self.read_revision(stack, revision, on_sources=on_sources)
         # Treat the size as accepted: it was accepted with the revision, and the spec may contain a newer one.
         accepted = dataclasses.replace(stack, is_size_scaled=True)

@@ -66,7 +66,7 @@ def make_claim(volume: SnapshotVolume) -> RestoredClaim:
 
 def explain_missing_set(volume: SnapshotVolume, child: Child | None, *, revision: int | None) -> str:
     """Explain why the claim of a StatefulSet cannot be restored now. Returns "" if it can. child: the object of the resource."""
-    made = f"was made by a StatefulSet of resource {volume.resource} that does not exist now"
+    made = f"was made by a StatefulSet of resource {volume.resource} that no longer exists"
     if child is None or child.kind.name != "StatefulSet":
         return f"{made}; request toRevision: {revision} first, then toSnapshot"
     if volume.claim.rpartition("-")[0].endswith(f"-{child.name}"):

@@ -161,7 +161,8 @@ class StackCluster:
         clusters = self._services.remote_clusters
         if clusters is None:
             raise ClusterDenied(
-                ClusterReason.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it"
+                ClusterReason.INVALID,
+                "spec.kubeConfig: this operator does not manage objects in other clusters; remove it",
             )
         try:
             reader = SourceReader(self._services.management_cluster, self._services.find_boundary(stack))
@@ -236,8 +237,8 @@ def describe_rejected(stack: StackObject, reference: KubeconfigRef, error: Kubec
 def explain_move(before: str, wanted: str) -> str:
     """Explain why the objects of a Stack cannot move."""
     return (
-        f"spec.kubeConfig: this Stack was started in {before}, and a move to {wanted} would leave its objects behind; "
-        f"name the former cluster again, or delete the Stack and create it there"
+        f"spec.kubeConfig: this Stack was started in {before}, and a move to {wanted} would leave its objects "
+        "behind; set the former cluster again, or delete the Stack and create it there"
     )
 
 

@@ -54,7 +54,7 @@ class TargetTracker:
     check: CheckResult | None = None
     """Result of the last check of an earlier process."""
     stored_finished: Any = None
-    """The finished work from the signed status of an earlier process; None for none."""
+    """The finished work from the signed status of an earlier process; None without a signed status."""
     failure: str = ""
     """Why the current target has failed."""
     failure_reason: str = ""
@@ -133,7 +133,7 @@ class TargetTracker:
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
         # The handled tokens are lost too. Treat all present tokens as handled, so that none is handled twice.
         self.handled = find_tokens(stack) if is_lost else target_status.read_handled(memory or {})
-        self.stored_finished = (memory or {}).get(finished_work.FIELD)
+        self.stored_finished = memory.get(finished_work.FIELD, []) if memory is not None else None
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
 

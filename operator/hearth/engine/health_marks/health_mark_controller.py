@@ -346,8 +346,8 @@ class MarkSlots:
         """Explain why a mark is not admitted."""
         message = (
             f"namespace {namespace} or the cluster has reached the limit of unresolved HealthMarks "
-            f"({limits.HEALTH_MARKS_PER_NAMESPACE} per namespace, fewer when little is free, {limits.HEALTH_MARKS} in total); this one is processed "
-            f"when there is room: delete unneeded ones"
+            f"({limits.HEALTH_MARKS_PER_NAMESPACE} per namespace, fewer when little is free, {limits.HEALTH_MARKS} "
+            "in total); this one is processed when there is room; delete HealthMarks that are no longer needed"
         )
         return MarkProblem(reason="TooManyMarks", message=message)
 

@@ -137,7 +137,7 @@ class ResourceLocator:
             return None
         if key.resource in reconciler.planner.blueprint.collections:
             found = reconciler.planner.blueprint.collections[key.resource].members
-            there = f"name one of its members: {enumerate_names(found)}" if found else "it has no members"
+            there = f"use one of its members: {enumerate_names(found)}" if found else "it has no members"
             return _without(gone, "ResourceNotFound", f"{key.resource} of {key.owner} is a collection; {there}")
         if key.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
@@ -162,7 +162,7 @@ class ResourceLocator:
         gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
         kind, _ = names.split_owner(key.stack)
         if kind not in names.STACK_KINDS and "." not in kind:
-            message = f"no StackDefinition makes the kind {kind}, or several do; state spec.stackRef.group"
+            message = f"none or several StackDefinitions define the kind {kind}; set spec.stackRef.group"
             return _without(gone, "StackNotFound", message)
         if not self.services.management_cluster.has_listed(kind):
             return None

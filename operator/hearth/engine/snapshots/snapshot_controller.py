@@ -327,8 +327,8 @@ class SnapshotSlots:
 def explain(owner: str) -> SnapshotProblem:
     """Explain why a snapshot is not admitted."""
     message = (
-        f"{owner} has {limits.SNAPSHOTS_PER_STACK} StackSnapshots, which is the limit; this one is taken when "
-        f"there is room: delete unneeded ones"
+        f"{owner} has {limits.SNAPSHOTS_PER_STACK} StackSnapshots, which is the limit; this one is taken when there "
+        "is room; delete StackSnapshots that are no longer needed"
     )
     return SnapshotProblem(reason="TooManySnapshots", message=message)
 

@@ -33,7 +33,7 @@ logger = structlog.get_logger(__name__)
 REPAIRED = "DriftRepaired"
 RECREATED = "ObjectRecreated"
 DELETED = "DataDeleted"
-CLAIMS_LEFT = "whose claims stay unless its persistentVolumeClaimRetentionPolicy says otherwise"
+CLAIMS_LEFT = "whose claims are kept unless its persistentVolumeClaimRetentionPolicy says otherwise"
 DATA_LOST = "with the data in it"
 SHOWN = 20
 """Maximum number of deleted objects that one Event lists."""
@@ -43,11 +43,13 @@ RESTARTED = "was marked unhealthy: its Pods are restarted one by one, and keep t
 CONTAINER_KEPT = "KeptWithContents"
 LEFT = "no Stack owns it anymore: delete it yourself when you need neither"
 RUN_FAILED = "RunFailed"
-OUTLOOK = "its object stays to be looked at until it is run again"
+OUTLOOK = "its object is kept for inspection until it runs again"
 CONTROLLER_LABEL = "batch.kubernetes.io/controller-uid"
 """The label of the pods of a Job, with the UID of the Job."""
 UNPROVEN_OBJECTS = "UnprovenObjects"
-ADVICE = "to keep such a change, edit the template, or leave the field to others with driftPolicy or ignoreFields"
+ADVICE = (
+    "to keep such a change, edit the template, or leave the field to other managers with driftPolicy or ignoreFields"
+)
 
 
 class EventReports(StackPart):
@@ -156,7 +158,7 @@ class EventReports(StackPart):
         message = f"{resource} ({ref}): {text}"
         if resource == self._last:
             message += (
-                f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, only the operator's log has further repairs"
+                f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, further repairs appear only in the operator's log"
             )
         emit = self._services.management_cluster.emit_event
         self._tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))
@@ -260,7 +262,8 @@ def describe_unproven(children: Sequence[Child]) -> str:
         [f"{child.ref} in {child.namespace}" if child.namespace else str(child.ref) for child in children]
     )
     return (
-        f"without a valid {names.ANNOTATION_SIGNATURE}: {named}. Their label {names.LABEL_STACK_UID} names this Stack, but it "
-        f"did not sign them, so they are not its children and are not touched. Delete them if they are not needed, "
+        f"without a valid {names.ANNOTATION_SIGNATURE}: {named}. Their label {names.LABEL_STACK_UID} refers to this "
+        "Stack, but the Stack did not sign them, so they are not its children and are not touched. Delete them if "
+        "they are not needed, "
         f"or remove the label"
     )

@@ -108,7 +108,7 @@ class Nesting:
         if any((node.kind, node.namespace, node.name) == place for node in self._find_ancestors(stack.uid, now)):
             message = (
                 f"cannot apply {step.ref}: Stack {stack.namespace}/{stack.name} is that Stack or nested in it, "
-                f"and no Stack can be within itself; give the resource another name"
+                f"and a Stack cannot contain itself; give the resource another name"
             )
             return StepFailure(reason=blocked_status.NESTED_IN_ITSELF, message=message, is_final=True)
         while self._parents and max(next(iter(self._parents.values())).values()) <= now:

@@ -1,7 +1,8 @@
 """Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to its tree.
 
 The finalizer of finished work is removed once its success is stored, or if there is nothing to store, even if the Stack
-was suspended, rejected or deleted in the meantime. An offer is an annotation of the object for Stacks of the tree in
+was suspended, rejected or deleted in the meantime. The revisions get a record of stored work, for a restore from a backup. An
+offer is an annotation of the object for Stacks of the tree in
 other processes. Stacks in the same process need no offer.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from hearth.engine import relatives
+from hearth.engine.definition import finished_record
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
@@ -25,7 +27,7 @@ from hearth.plan.state.resource_status import ResourceState
 
 logger = structlog.get_logger(__name__)
 
-TASK = "release finished objects"
+TASK, RECORD_TASK = "release finished objects", "record finished work"
 FIRST_RETRY, LAST_RETRY = 1.0, 300.0
 """Seconds until a failed release is retried, doubled after each failure."""
 
@@ -41,6 +43,10 @@ class ReleasedObjects(StackPart):
         """By UID: the number of failed releases, and the monotonic time in seconds of the next attempt."""
         self._held: dict[str, str] = {}
         """By UID: the resource of an object that is released as soon as the status reports it as finished."""
+        self._recorded_version = 0
+        """The version of the finished work in the record on the revisions."""
+        self._next_record = float("-inf")
+        """Monotonic time in seconds of the next attempt to write the record."""
 
     @property
     def is_busy(self) -> bool:
@@ -75,6 +81,24 @@ class ReleasedObjects(StackPart):
                 self._release_when_due(child)
         if self._due:
             self._tasks.run(TASK, self._release_all)
+        finished = self._memory.finished
+        if finished.version != self._recorded_version and not finished.has_unrecorded:
+            self._tasks.run(RECORD_TASK, self._write_record)
+
+    async def _write_record(self) -> None:
+        """Write the finished work to the latest revision, as it is in the status."""
+        stack, clock = self._services.management_cluster.find_stack(self._uid), self._services.clock
+        if stack is None or stack.deleting or clock.monotonic() < self._next_record:
+            return
+        version, finished = self._memory.finished.version, self._memory.finished.encode()
+        try:
+            await finished_record.write_record(finished, stack, self._services)
+        except (ApiStatusError, Unreachable) as error:
+            self._next_record = clock.monotonic() + LAST_RETRY
+            self._services.enqueue_after(LAST_RETRY, self._uid, DirtyScope.STACK)
+            logger.warning("cannot record finished work; retrying", stack=self._uid, error=str(error))
+        else:
+            self._recorded_version = version
 
     def _update_child(self, child: Child, planner: StackPlanner) -> None:
         self._held.pop(child.uid, None)

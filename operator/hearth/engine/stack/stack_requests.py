@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition import target_tracker
+from hearth.engine.definition import finished_record, target_tracker
 from hearth.engine.stack import protection
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_part import StackContext, StackPart
@@ -53,7 +53,7 @@ class StackRequests(StackPart):
         self._deletion.note_protection(stack, planner)
         targets.follow_suspend(is_suspended=self._definition_sync.is_suspended, now=clock.now())
         if not self._memory.finished.is_loaded:
-            self._memory.finished.load(targets.stored_finished)
+            finished_record.load_finished(self._memory.finished, targets.stored_finished, stack, self._services)
             targets.stored_finished = None
         is_settled = not (self._definition_sync.needs_sync(stack) or self._definition_sync.schedule.is_running)
         verbs = targets.take_requests(stack, is_settled=is_settled)

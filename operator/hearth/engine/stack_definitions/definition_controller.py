@@ -417,11 +417,14 @@ class StackDefinitionController:
             yield Mistake(path="spec.group", message=f"is {group}, which is reserved; use a group of your own domain")
         elif group not in self._groups:
             allowed = enumeration.enumerate_names(sorted(self._groups))
-            listed = f"it may make kinds of {allowed}" if allowed else "it may make none"
+            listed = f"allowed groups: {allowed}" if allowed else "no group is allowed"
             yield Mistake(
                 path="spec.group",
-                message=f"is {group}, but the operator may not make kinds of it ({listed}); use another group, or let an "
-                f"administrator start the operator with --definition-groups={','.join(sorted({*self._groups, group}))}",
+                message=(
+                    f"is {group}, but the operator is not allowed to define kinds in it ({listed}); use another "
+                    "group, or ask an administrator to start the operator with "
+                    f"--definition-groups={','.join(sorted({*self._groups, group}))}"
+                ),
             )
 
     def _find_wrong_account(self, spec: Object) -> Iterator[Mistake]:
@@ -431,11 +434,14 @@ class StackDefinitionController:
         account, known = f"{stated.get('namespace')}:{stated.get('name')}", self._services.tenancy.definer_accounts
         if account not in known:
             allowed = enumeration.enumerate_names(sorted(known))
-            listed = f"it may act as {allowed}" if allowed else "it may act as none"
+            listed = f"allowed: {allowed}" if allowed else "none is allowed"
             yield Mistake(
                 path="spec.account",
-                message=f"is {account}, but the operator may not act as that ServiceAccount ({listed}); name another one, or "
-                f"let an administrator start the operator with --definition-accounts={','.join(sorted({*known, account}))}",
+                message=(
+                    f"is {account}, but the operator is not allowed to act as that ServiceAccount ({listed}); use "
+                    "another one, or ask an administrator to start the operator with "
+                    f"--definition-accounts={','.join(sorted({*known, account}))}"
+                ),
             )
 
     async def _read_forms(self, owner_stack: StackObject) -> InstanceForms:
@@ -450,7 +456,7 @@ class StackDefinitionController:
             try:
                 forms.by_number[revision.number] = await self._revisions.read(owner_stack, revision)
             except TamperedRevision as error:
-                logger.warning("a revision is not used", definition=owner_stack.name, error=str(error))
+                logger.warning("ignoring a revision", definition=owner_stack.name, error=str(error))
         # The revision that completed its rollout is known only after the instances are checked.
         forms.current = forms.current if forms.current in forms.by_number else max(forms.by_number, default=0)
 
@@ -528,7 +534,7 @@ class StackDefinitionController:
             first = enumeration.enumerate_first(
                 (f"{each.namespace}/{each.name}" for each in instances[:NAMED]), count=len(instances)
             )
-            message = f"objects of the kind exist, {len(instances)} in all: {first}; delete them first"
+            message = f"objects of the kind exist, {len(instances)} in total: {first}; delete them first"
             await self._report(
                 raw, reason=DefinitionReason.DELETION_BLOCKED, message=message, activity=OperatorActivity.STALLED
             )

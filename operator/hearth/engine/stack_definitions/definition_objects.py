@@ -73,8 +73,8 @@ class DefinitionObjects:
             return judge(await self._keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
         except NotOwn:
             return KindState(
-                refusal=f"a CustomResourceDefinition {metadata['name']} exists that this StackDefinition did not make; "
-                "choose another kind or group, or delete that one, which deletes all its objects"
+                refusal=f"a CustomResourceDefinition {metadata['name']} already exists and was not created by this "
+                "StackDefinition; choose another kind or group, or delete that one, which deletes all its objects"
             )
 
     async def is_served(self, raw: Object) -> bool:
@@ -105,8 +105,11 @@ class DefinitionObjects:
             if annotations.get(names.ANNOTATION_DEFINITION) != raw["metadata"]["uid"]:
                 return None
             return KindState(
-                refusal=f"CustomResourceDefinition {raw['metadata']['name']} was made for this StackDefinition by an operator "
-                "with another key, which must be running to delete it; or delete it yourself, with all its objects"
+                refusal=(
+                    f"CustomResourceDefinition {raw['metadata']['name']} was created for this StackDefinition by an "
+                    "operator with another key, which must be running to delete it; or delete it yourself, with all "
+                    "its objects"
+                )
             )
         await self._delete(CUSTOM_RESOURCE_DEFINITION, live)
         return KindState(waits_for="its CustomResourceDefinition is being deleted")
@@ -125,12 +128,13 @@ class DefinitionObjects:
                     await self._delete(CLUSTER_ROLE, live)
         except NotOwn:
             return (
-                f"a ClusterRole {name} exists that this StackDefinition did not make; delete it, or remove spec.roles"
+                f"a ClusterRole {name} already exists and was not created by this StackDefinition; delete it, or "
+                "remove spec.roles"
             )
         except errors.ApiStatusError as error:
             if error.code != 403:
                 raise
-            return f"the operator may not write the ClusterRole {name} ({error}); allow it with {ALLOWED_BY}"
+            return f"the operator is not allowed to write the ClusterRole {name} ({error}); allow it with {ALLOWED_BY}"
         return ""
 
     async def _keep_policy(self, raw: Object) -> str:
@@ -148,13 +152,17 @@ class DefinitionObjects:
         except NotOwn:
             if not is_vital:
                 return ""
-            return f"a ValidatingAdmissionPolicy or binding {name} exists that this StackDefinition did not make; delete it"
+            return (
+                f"a ValidatingAdmissionPolicy or binding {name} already exists and was not created by this "
+                "StackDefinition; delete it"
+            )
         except errors.ApiStatusError as error:
             if not is_vital and error.code in (403, 404):
                 return ""
             if error.code == 403:
                 return (
-                    f"the operator may not write the ValidatingAdmissionPolicy {name}, which restricts the users of "
+                    f"the operator is not allowed to write the ValidatingAdmissionPolicy {name}, which restricts the "
+                    "users of "
                     f"serviceAccountName and kubeConfig ({error}); grant that with manifests/definitions/rbac.yaml: {hint}"
                 )
             if error.code == 404:

@@ -136,7 +136,7 @@ async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> 
     if owners is None:
         return None
     written = await _write_owners(step, live, owners, cluster=cluster)
-    logger.info("fields of former appliers kept", child=str(step.ref))
+    logger.info("kept fields of former appliers", child=str(step.ref))
     return written
 
 
@@ -223,7 +223,7 @@ async def _claim(
     """Record that the operator owns these fields, so that the next apply removes them; return the object as it is then."""
     entries = leaving_fields.claim(live, paths, manager=manager, version=step.kind.api_version)
     await cluster.change(step.ref, {"metadata": {**pin(live), "managedFields": entries}}, kind=step.kind)
-    logger.info("ownership of leaving fields claimed", child=str(step.ref), fields=leaving_fields.describe(paths))
+    logger.info("claimed ownership of removed fields", child=str(step.ref), fields=leaving_fields.describe(paths))
     return {**live, "metadata": {**live["metadata"], "managedFields": entries}}
 
 
@@ -315,7 +315,7 @@ async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager
     metadata = {**pin(live), "annotations": dict.fromkeys(annotations)}
     await cluster.change(step.ref, {**patch, "metadata": metadata}, kind=step.kind)
     logger.info(
-        "values of another version removed",
+        "removed values of another API version",
         child=str(step.ref),
         fields=[*leaving_fields.describe(fields), *annotations],
     )
@@ -379,7 +379,7 @@ async def convert_ownership(step: Apply, live: Object, *, cluster: ClusterWrites
     if entries is None or metadata["uid"] != step.uid:
         return False
     await cluster.change(step.ref, {"metadata": {**pin(live), "managedFields": entries}}, kind=step.kind)
-    logger.info("field ownership converted", child=str(step.ref), version=step.kind.api_version)
+    logger.info("converted field ownership", child=str(step.ref), version=step.kind.api_version)
     return True
 
 

@@ -109,7 +109,7 @@ class ObjectLoop:
             if not patience.expired():
                 raise
             # As after a crash, it continues from the state of the cluster.
-            logger.warning("a step takes long; others come first", object=uid)
+            logger.warning("a step takes long; other steps run first", object=uid)
             self.retry(uid)
         finally:
             self._busy.discard(uid)

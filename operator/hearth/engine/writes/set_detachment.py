@@ -133,8 +133,8 @@ class Detachment:
         if smaller and not self.step.keeps_larger:
             size = smaller[0]
             return (
-                f"spec.volumeClaimTemplates[{size.template}] would get smaller ({size.present} → {size.wanted}), and no claim "
-                f"can; request at least {size.present}"
+                f"spec.volumeClaimTemplates[{size.template}] would get smaller ({size.present} → {size.wanted}), but "
+                f"claims cannot shrink; request at least {size.present}"
             )
         replicas = (live.get("spec") or {}).get("replicas") or 0
         if replicas > limits.CLAIMS_BEYOND_REPLICAS:
@@ -163,7 +163,7 @@ class Detachment:
                     return await self._explain(each, error, done=done)
         kept = "its Pods and claims stay"
         if any(each.is_smaller for each in set_replacement.find_sizes(live, self.step.manifest)):
-            kept += "; claims that are larger than the definition says stay as large"
+            kept += "; claims that are larger than the definition specifies keep their size"
         if not found:
             return kept
         named = enumeration.enumerate_names([f"{each.ref} to {each.size.wanted}" for each in found])

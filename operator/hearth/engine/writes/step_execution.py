@@ -468,7 +468,8 @@ class StepExecutor:
             name=named,
         )
         message = (
-            f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {account} may not use; to "
+            f"cannot apply {step.ref}: it refers to ServiceAccount {named}, which ServiceAccount {account} cannot "
+            "use; to "
             f"allow it, run: {grant}"
         )
         return StepFailure(

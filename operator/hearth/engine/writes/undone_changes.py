@@ -72,9 +72,12 @@ async def explain_unrepairable(
 def _explain_replacement(step: Apply) -> str:
     """Explain how the object gets the value of the template instead."""
     if step.kind.key not in replacement.CREATE_FIRST_KINDS:
-        return "only a new object gets the value of the template, and what this one holds is lost with it"
+        return "only a new object gets the value from the template, and all data in this one is lost"
     stack = step.manifest["metadata"]["labels"].get(names.LABEL_STACK, "")
-    return f"to have another object with the value of the template: kubectl stack mark {stack} {step.resource} --reason drift"
+    return (
+        f"to replace the object with one that has the value from the template: kubectl stack mark {stack} "
+        f"{step.resource} --reason drift"
+    )
 
 
 async def describe_repetition(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:

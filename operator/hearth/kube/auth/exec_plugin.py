@@ -104,11 +104,12 @@ def read_answer(answer: bytes, *, command: str, api_version: str | None) -> Logi
         ) from error
     if found.get("apiVersion") != api_version:
         raise InvalidKubeconfig(
-            f"its exec plugin {command!r} answers in {found.get('apiVersion')}, but the kubeconfig requires {api_version}"
+            f"its exec plugin {command!r} answered with {found.get('apiVersion')}, but the kubeconfig requires "
+            f"{api_version}"
         )
     certificate, key = status.get("clientCertificateData"), status.get("clientKeyData")
     if not status.get("token") and not (certificate and key):
-        raise InvalidKubeconfig(f"its exec plugin {command!r} gave neither a token nor a certificate with its key")
+        raise InvalidKubeconfig(f"its exec plugin {command!r} returned neither a token nor a certificate with its key")
     ends = status.get("expirationTimestamp")
     return LoginResult(
         token=status.get("token"),

@@ -52,7 +52,7 @@ def explain_denial(host: str) -> str:
     """Return the message for a denied host."""
     return (
         f"{host} is an address of the operator's own machine or network link, which no Stack may use; use the address "
-        f"of the API server in the cluster's network, or let an administrator start the operator with "
+        f"of the API server in the cluster's network, or ask an administrator to start the operator with "
         f"--allow-loopback-clusters"
     )
 

@@ -169,13 +169,13 @@ def find_entry(config: Mapping[str, Any], sort: str, name: object, *, named_by: 
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise errors.KubeconfigRefused(f"{sort}s is not a list of maps; a kubeconfig needs it")
     if not isinstance(name, str) or not name:
-        raise errors.KubeconfigRefused(f"{named_by} is missing; name one of its {sort}s")
+        raise errors.KubeconfigRefused(f"{named_by} is missing; set it to one of its {sort}s")
     for at, each in enumerate(entries):
         if each.get("name") == name:
             content = each.get(sort)
             if isinstance(content, dict):
                 return content, f"{sort}s[{at}].{sort}"
-    raise errors.KubeconfigRefused(f"{named_by} names no entry of {sort}s; correct the name")
+    raise errors.KubeconfigRefused(f"{named_by} does not match an entry of {sort}s; correct the name")
 
 
 def find_unknown(found: Mapping[str, Any], known: frozenset[str], *, where: str) -> Iterator[str]:

@@ -87,7 +87,9 @@ def search_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:
         raise InvalidKubeconfig("it has no current context; set --context")
     context = find_entry(documents, "context", wanted)
     if context is None:
-        raise InvalidKubeconfig(f"there is no context {wanted!r}; there are {list_names(documents, 'context')}")
+        raise InvalidKubeconfig(
+            f"there is no context {wanted!r}; existing contexts: {list_names(documents, 'context')}"
+        )
     cluster = find_entry(documents, "cluster", context.content.get("cluster"))
     if cluster is None or not cluster.content.get("server"):
         raise InvalidKubeconfig(

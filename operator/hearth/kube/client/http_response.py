@@ -173,7 +173,7 @@ def find_fault(version: str, fields: Mapping[str, str]) -> str:
     if version not in VERSIONS:
         return f"the answer is in HTTP/{version}"
     if fields.get("transfer-encoding", "chunked").lower() != "chunked":
-        return f"the answer has the transfer encoding {fields['transfer-encoding'][:50]!r}, which was not asked for"
+        return f"the answer has the transfer encoding {fields['transfer-encoding'][:50]!r}, which was not requested"
     length = fields.get("content-length", "0")
     # Python does not convert thousands of digits.
     if not (length.isascii() and length.isdigit() and len(length) <= limits.INTEGER_DIGITS):

@@ -100,7 +100,8 @@ def make_owner(stack: StackObject) -> Object:
 
 def make_annotations(revision: Revision) -> dict[str, str]:
     """Create the annotations that describe a revision without its definition."""
-    return {
+    finished = {names.ANNOTATION_FINISHED: revision.finished} if revision.finished else {}
+    return finished | {
         names.ANNOTATION_HASH: revision.hash,
         names.ANNOTATION_KINDS: ",".join(sorted(revision.kinds)),
         # The `revision` field of the object has the same number, but metadata watches do not show it.
@@ -209,6 +210,7 @@ def inflate(compressed: bytes) -> bytes:
 def parse_revision(metadata: Object) -> Revision:
     """Parse the metadata of a ControllerRevision; its author is unknown, so verify them before use."""
     annotations = metadata.get("annotations") or {}
+    finished = annotations.get(names.ANNOTATION_FINISHED, "")
     owners = (each for each in metadata.get("ownerReferences") or () if each.get("controller") is True)
     return Revision(
         name=metadata["name"],
@@ -220,6 +222,7 @@ def parse_revision(metadata: Object) -> Revision:
         signature=annotations.get(names.ANNOTATION_SIGNATURE, "")[:HASH_LENGTH],
         parts=read_part_count(annotations),
         definition_revision=read_number(annotations.get(names.ANNOTATION_DEFINITION_REVISION, "")),
+        finished=finished if len(finished) <= limits.FINISHED_RECORD_BYTES else "",
     )
 
 

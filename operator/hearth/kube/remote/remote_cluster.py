@@ -168,7 +168,8 @@ class KubeRemoteCluster:
             return None
         return ClusterReason.TOO_LARGE, (
             f"cluster {self.host} sends {count} objects with labels of Hearth, but at most {limits.CLUSTER_OBJECTS} are "
-            f"cached; remove the label hearth.dev/stack-uid from objects that are no children, then change the kubeconfig"
+            "cached; remove the label hearth.dev/stack-uid from objects that are not children, then change the "
+            "kubeconfig"
         )
 
     def _judge(self, error: errors.ApiStatusError) -> tuple[str, str] | None:

@@ -26,8 +26,7 @@ ObjectName: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=2
 ONE_TARGET: JsonDict = {
     "rule": "(has(self.target) ? 1 : 0) + (has(self.stackName) ? 1 : 0) + (has(self.groupName) ? 1 : 0)"
     " + (has(self.stackRef) ? 1 : 0) == 1 && has(self.target) != has(self.resource)",
-    "message": "exactly one of them must be given: target, or stackName and resource, or groupName and resource, or stackRef"
-    " and resource",
+    "message": "set exactly one of: target; stackName and resource; groupName and resource; stackRef and resource",
 }
 SAME_TARGET: JsonDict = {
     "rule": "has(self.target) == has(oldSelf.target)"
@@ -47,7 +46,7 @@ class MarkedObject(ApiModel):
     api_version: str = pydantic.Field(min_length=1, max_length=317)
     """Group and version of the object's kind, e.g. `apps/v1`."""
     kind: str = pydantic.Field(min_length=1, max_length=63)
-    """Kind of the object."""
+    """Kind of the object, e.g. `Deployment`."""
     name: ObjectName
     """Name of the object."""
 
@@ -56,7 +55,7 @@ class StackReference(ApiModel):
     """A Stack of any kind: a Stack, a ResourceGroup, or an instance of a StackDefinition."""
 
     kind: str = pydantic.Field(min_length=1, max_length=63)
-    """Kind of the Stack: `WebApp`."""
+    """Kind of the Stack: `Stack`, `ResourceGroup` or the kind of a StackDefinition, e.g. `WebApp`."""
     group: str | None = pydantic.Field(default=None, max_length=150)
     """API group of the kind. Default: the group of the StackDefinition with this kind."""
     name: ObjectName
@@ -93,7 +92,7 @@ class Successor(ApiModel):
     api_version: str
     """Group and version of the object's kind."""
     kind: str
-    """Kind of the object."""
+    """Kind of the object, e.g. `Deployment`."""
     name: str
     """Name of the object."""
     namespace: str | None = None

@@ -128,7 +128,7 @@ class ResourceGroupSpec(ApiModel):
     parameters: dict[str, Any] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
     )
-    """Values that the template reads as `params.<name>`."""
+    """Values that the template reads as `params.<name>`, e.g. `{image: nginx}`."""
     rolling_update: RollingUpdate | None = None
     removal_policies: list[RemovalPolicy] | None = base.optional_list(limits.REMOVAL_POLICIES)
     """Members to remove, by index. A removed index is not used again. While `replicas` stays the same, new members

@@ -109,7 +109,7 @@ class Parameter(ApiModel):
     """Type of the value, e.g. `integer`. Default: any type, and expressions that use the parameter are not
     type-checked."""
     description: str | None = None
-    """Purpose of the parameter, for the users who set it."""
+    """Description of the parameter for the users who set it."""
     default: Any = None
     """Value to use if the parameter is not set. A parameter without a default is required."""
     enum: list[Any] | None = pydantic.Field(default=None, min_length=1)
@@ -194,7 +194,7 @@ Completion: TypeAlias = Literal["Once", "Rerun"]
 
 ONE_SOURCE: JsonDict = {
     "rule": "has(self.manifest) != has(self.externalRef)",
-    "message": "exactly one of manifest and externalRef must be given",
+    "message": "set exactly one of manifest and externalRef",
 }
 
 
@@ -220,8 +220,8 @@ class Resource(ApiModel):
     `item` is the element, `index` its position and `key` its key. For other resources, `workers` is the list of the
     members' objects."""
     key: Expression | None = None
-    """An expression, without `${}`, that returns the key of a member: `item.name`. Keys must be unique and have at most
-    40 lowercase letters, digits and dashes. Default: the key in the map, or the position in the list."""
+    """An expression, without `${}`, that returns the key of a member, e.g. `item.name`. Keys must be unique and have at
+    most 40 lowercase letters, digits and dashes. Default: the key in the map, or the position in the list."""
     depends_on: list[RequiredName] | None = base.optional_list(limits.DEPENDENCIES, kind="set")
     """Resources that must be ready before this one is applied, in addition to the resources in its expressions. For a
     collection: all members (`workers`) or one member (`workers[a]`). A resource that is disabled by its `when` counts
@@ -302,7 +302,7 @@ class Template(ApiModel):
 
 ONE_ROLLBACK: JsonDict = {
     "rule": "!(has(self.toRevision) && has(self.toSnapshot))",
-    "message": "toRevision and toSnapshot exclude each other; remove one of them",
+    "message": "toRevision and toSnapshot are mutually exclusive; remove one of them",
 }
 
 
@@ -354,7 +354,7 @@ class StackSpec(ApiModel):
     model_config = base.validated(
         {
             "rule": "[has(self.template), has(self.templateRef), has(self.templateRefs)].exists_one(each, each)",
-            "message": "exactly one of template, templateRef and templateRefs must be given",
+            "message": "set exactly one of template, templateRef and templateRefs",
         }
     )
 
@@ -376,9 +376,9 @@ class StackSpec(ApiModel):
     """While true, the operator neither writes nor deletes children, even if the Stack is deleted. The status shows the
     pending steps. Changes to the spec take effect afterward. Default: false."""
     protected: bool | None = None
-    """While true, the Stack cannot be deleted: the API server rejects the request, and if one was accepted, the operator
-    deletes nothing until this is false. A Stack that contains a protected nested Stack cannot be deleted either.
-    Default: false."""
+    """While true, the Stack cannot be deleted: the API server rejects the request, and if one was accepted, the
+    operator deletes nothing until this is false. A Stack that contains a protected nested Stack cannot be deleted
+    either. Default: false."""
     expires_after: Lifetime | None = None
     """Time after the creation of the Stack when the operator deletes it, e.g. `72h`. An hour before, or a tenth of this
     time if that is longer, the condition `Expiring` and an Event warn. A protected Stack does not expire, and a paused

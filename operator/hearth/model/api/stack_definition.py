@@ -42,7 +42,7 @@ SAME_KIND: JsonDict = {
 }
 ONE_FIELD: JsonDict = {
     "rule": "has(self.output) != has(self.parameter)",
-    "message": "exactly one of output and parameter must be given",
+    "message": "set exactly one of output and parameter",
 }
 
 ACCOUNT_ALONE: JsonDict = {
@@ -58,7 +58,7 @@ BOUNDARY_OF_ACCOUNT: JsonDict = {
 
 ONE_TEMPLATE: JsonDict = {
     "rule": "has(self.template) != has(self.templateRefs)",
-    "message": "exactly one of template and templateRefs must be given",
+    "message": "set exactly one of template and templateRefs",
 }
 NAMED_CONFIG_MAPS = (
     "has(self.templateRefs) && self.templateRefs.exists(each, !has(each.kind) || each.kind == 'ConfigMap')"
@@ -104,15 +104,15 @@ class KindNames(ApiModel):
     """Names of the kind, as in a CustomResourceDefinition."""
 
     kind: str = pydantic.Field(pattern=KIND_NAME, max_length=63)
-    """Name of the kind in manifests: `WebApp`."""
+    """Name of the kind in manifests, in CamelCase, e.g. `WebApp`."""
     plural: str = pydantic.Field(pattern=PLURAL, max_length=63)
-    """Plural name, in URLs and for kubectl: `webapps`."""
+    """Plural name in lower case, for URLs and kubectl, e.g. `webapps`."""
     singular: str | None = pydantic.Field(default=None, pattern=PLURAL, max_length=63)
-    """Singular name, for kubectl. Default: the kind in lower case."""
+    """Singular name in lower case, for kubectl, e.g. `webapp`. Default: the kind in lower case."""
     short_names: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = base.optional_list(
         8, kind="set"
     )
-    """Short names for kubectl: `wa`."""
+    """Short names for kubectl, e.g. `wa` for `kubectl get wa`. Default: none."""
     categories: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = base.optional_list(
         8, kind="set"
     )
@@ -124,7 +124,7 @@ class ServedVersion(ApiModel):
     """A version of the kind."""
 
     name: str = pydantic.Field(pattern=VERSION, max_length=32)
-    """Name of the version in `apiVersion`: `v1alpha1`."""
+    """Name of the version, the second part of `apiVersion`, e.g. `v1alpha1`."""
 
 
 class Column(ApiModel):
@@ -133,11 +133,11 @@ class Column(ApiModel):
     model_config = base.validated(ONE_FIELD)
 
     name: str = pydantic.Field(min_length=1, max_length=40)
-    """Heading of the column."""
+    """Heading of the column, e.g. `URL`."""
     output: FieldName | None = None
-    """Name of the output to show."""
+    """Output of the template to show. Set either `output` or `parameter`."""
     parameter: FieldName | None = None
-    """Name of the parameter to show."""
+    """Parameter of the template to show. Set either `output` or `parameter`."""
     priority: Counter | None = None
     """Columns with priority 0 are always shown, others only with `-o wide`. Default: 0."""
 
@@ -146,7 +146,7 @@ class Scale(ApiModel):
     """The parameter behind the scale subresource. Default: instances cannot be scaled."""
 
     parameter: FieldName
-    """Name of the integer parameter that `kubectl scale` and autoscalers set."""
+    """Parameter of type `integer` that `kubectl scale` and autoscalers set, e.g. `replicas`."""
 
 
 class InstanceOptions(ApiModel):
@@ -172,8 +172,8 @@ class InstanceOptions(ApiModel):
     resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged and no longer managed. Default:
     `Delete`."""
     expires_after: Lifetime | None = None
-    """Time after the creation of the instance when the operator deletes it, e.g. `72h`, unless it is protected. Default:
-    the instance does not expire."""
+    """Time after the creation of the instance when the operator deletes it, e.g. `72h`, unless it is protected.
+    Default: the instance does not expire."""
     protected: bool | None = None
     """While true, the instance cannot be deleted: the API server rejects the request, and if one was accepted, the
     operator deletes nothing until this is false. Default: false."""
@@ -199,9 +199,9 @@ class DefinerAccount(ApiModel):
     """A ServiceAccount."""
 
     namespace: str = pydantic.Field(pattern=PLURAL, max_length=63)
-    """Namespace of the ServiceAccount."""
+    """Namespace of the ServiceAccount, e.g. `platform-system`."""
     name: ServiceAccountName
-    """Name of the ServiceAccount."""
+    """Name of the ServiceAccount, e.g. `webapps`."""
 
 
 class InstanceSelector(ApiModel):
@@ -210,16 +210,16 @@ class InstanceSelector(ApiModel):
     match_labels: dict[str, str] = pydantic.Field(
         min_length=1, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
     )
-    """Labels that an instance must have, with their values: `{stage: canary}`."""
+    """Labels that an instance must have, with their values, e.g. `{stage: canary}`."""
 
 
 class RolloutWave(ApiModel):
     """Instances that are updated together. An instance belongs to the first wave that matches it."""
 
     name: str = pydantic.Field(pattern=PLURAL, max_length=63)
-    """Name of the wave in statuses and messages: `canary`."""
+    """Name of the wave in statuses and messages, e.g. `canary`."""
     select: InstanceSelector | None = None
-    """Instances that belong to the wave. Default: all."""
+    """Labels of the instances that belong to the wave. Default: all instances that no earlier wave contains."""
     size: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
     """Maximum number of instances in the wave: a number, or a percentage of all instances, e.g. `10%`. Default: no
     limit."""
@@ -229,7 +229,7 @@ class RolloutWindow(ApiModel):
     """Times when a wave can start. A wave that has started continues after the window ends. Default: at any time."""
 
     days: list[Annotated[str, pydantic.Field(pattern=DAYS_RULE)]] | None = base.optional_list(7, least=1, kind="set")
-    """Days of the week: `Mon`, `Mon-Thu`. Default: all days."""
+    """Days of the week, each a day or a range, e.g. `[Mon-Thu, Sat]`. Default: all days."""
     from_: str | None = pydantic.Field(default=None, alias="from", pattern=MINUTE_RULE)
     """Start of the window, e.g. `08:00`. Default: `00:00`."""
     to: str | None = pydantic.Field(default=None, pattern=MINUTE_RULE)
@@ -253,8 +253,8 @@ class Rollout(ApiModel):
     pause: Duration | None = None
     """How long all instances of a wave must stay ready before the next wave starts, e.g. `30m`. Default: no pause."""
     max_failed: Counter | None = None
-    """How many instances can fail. The next failure stops the rollout. If several namespaces have instances, all
-    failures in one namespace count as one. Default: 0."""
+    """Number of failed instances that the rollout tolerates. One more failure stops it. If instances exist in several
+    namespaces, all failures in one namespace count as one. Default: 0, so the first failure stops the rollout."""
     progress_deadline: Duration | None = None
     """Maximum time to update an instance. An instance that takes longer counts as failed. Default: `30m`."""
     on_failure: Literal["Stop", "Rollback"] | None = None
@@ -271,13 +271,13 @@ class StackDefinitionSpec(ApiModel):
     )
 
     group: str = pydantic.Field(pattern=GROUP, max_length=150)
-    """API group of the kind: `platform.example`. The operator only creates kinds in groups that its flag
+    """API group of the kind, e.g. `platform.example`. The operator only creates kinds in groups that its flag
     `--definition-groups` lists."""
     names: KindNames
     versions: list[ServedVersion] = pydantic.Field(
         min_length=1, max_length=1, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The version of the kind. There must be exactly one."""
+    """The version of the kind. The list must have exactly one entry, e.g. `[{name: v1alpha1}]`."""
     scope: Literal["Namespaced"] = "Namespaced"
     """Instances are namespaced, like Stacks."""
     template: Template | None = None
@@ -289,12 +289,13 @@ class StackDefinitionSpec(ApiModel):
     template_namespace: Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)] | None = None
     """Namespace of the ConfigMaps in `templateRefs`. With `account`, it must be the namespace of the account."""
     columns: list[Column] | None = base.optional_list(16)
-    """Columns of `kubectl get` for instances, between Ready and State."""
+    """Additional columns of `kubectl get` for instances, between Ready and State. Default: none."""
     scale: Scale | None = None
     defaults: InstanceOptions | None = None
     """Default options of the instances. An instance can override them in `spec.stack`."""
     final: list[AnyOption] | None = base.optional_list(limits.ENTRIES, kind="set")
-    """Options that instances cannot override. With `definitionRevision`, instances cannot be pinned."""
+    """Options that instances cannot override, e.g. `[deletionPolicy]`. With `definitionRevision`, instances cannot be
+    pinned. Default: none."""
     minimum_revision: Annotated[Counter, pydantic.Field(ge=1)] | None = None
     """Oldest revision that instances can keep. Instances with an older revision follow the rollout even if they are
     pinned, paused or rolled back, and no instance can roll back to an older revision. Default: 1."""
@@ -337,8 +338,8 @@ class RolloutStatus(ApiModel):
     completed: Counter | None = None
     """The last revision that completed its rollout. New instances start with it."""
     phase: Literal["Progressing", "Paused", "Stopped", "RollingBack", "RolledBack", "Complete"]
-    """`Progressing`: instances are being updated. `Paused`: a user paused the rollout. `RollingBack` and `RolledBack`: the
-    updated instances return, or have returned, to an earlier revision. `Complete`: the rollout has finished.
+    """`Progressing`: instances are being updated. `Paused`: a user paused the rollout. `RollingBack` and `RolledBack`:
+    the updated instances return, or have returned, to an earlier revision. `Complete`: the rollout has finished.
     `Stopped`: more instances failed than `maxFailed` allows. A new revision, or the annotation
     `hearth.dev/rollout-restart` or `hearth.dev/rollout-force`, continues the rollout."""
     wave: str | None = None

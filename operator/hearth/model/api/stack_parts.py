@@ -17,15 +17,15 @@ from hearth.model.api.base import ApiModel
 
 KEY_OF_CONFIG_MAP: JsonDict = {
     "rule": "self.kind == 'ConfigMap' || self.key == 'template.yaml'",
-    "message": "key is for a ConfigMap; remove it",
+    "message": "key is only valid for a ConfigMap; remove it",
 }
 ONE_TARGET: JsonDict = {
     "rule": "has(self.name) != has(self.selector)",
-    "message": "exactly one of name and selector must be given",
+    "message": "set exactly one of name and selector",
 }
 NO_PLACE: JsonDict = {
     "rule": "!has(self.allNamespaces) || !self.allNamespaces || (has(self.selector) && !has(self.__namespace__))",
-    "message": "allNamespaces is for a selector without namespace",
+    "message": "allNamespaces is only valid with selector and without namespace",
 }
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
 
@@ -64,7 +64,7 @@ class ParametersSource(ApiModel):
     model_config = base.validated(
         {
             "rule": "has(self.secretRef) != has(self.configMapRef)",
-            "message": "exactly one of secretRef and configMapRef must be given",
+            "message": "set exactly one of secretRef and configMapRef",
         }
     )
 
@@ -96,11 +96,11 @@ class LabelRequirement(ApiModel):
     """A requirement for one label."""
 
     key: str = pydantic.Field(min_length=1, max_length=317)
-    """Key of the label."""
+    """Key of the label, e.g. `app.kubernetes.io/name`."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How to compare the label with `values`."""
     values: list[str] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
-    """Values for `In` and `NotIn`."""
+    """Values for `In` and `NotIn`. Must be empty for `Exists` and `DoesNotExist`."""
 
 
 class LabelSelector(ApiModel):
@@ -109,9 +109,10 @@ class LabelSelector(ApiModel):
     match_labels: dict[str, str] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
     )
-    """Labels with their values. Values can contain `${…}` expressions on `params`, `conditions` and `stack`."""
+    """Labels with their values, e.g. `{app: web}`. Values can contain `${…}` expressions on `params`, `conditions` and
+    `stack`."""
     match_expressions: list[LabelRequirement] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
-    """More requirements, in addition to `matchLabels`."""
+    """Requirements on labels, in addition to `matchLabels`, e.g. `{key: tier, operator: In, values: [web, api]}`."""
 
 
 class ExternalMetadata(ApiModel):
@@ -182,4 +183,4 @@ class Environment(ApiModel):
     """Where resources stop and wait. To continue past one breakpoint, set the annotation
     `hearth.dev/continue: web/PreUpdate` on the Stack (once per revision), or remove the entry."""
     restricted_actions: list[RestrictedAction] | None = base.optional_list(limits.ENVIRONMENT_RULES)
-    """Actions that are denied on resources."""
+    """Actions that are denied on resources, e.g. `{resource: db, deny: [Replace, Delete]}`. Default: none."""

@@ -23,7 +23,7 @@ SAME_STACK: list[JsonDict] = [
 ]
 ONE_STACK: JsonDict = {
     "rule": "has(self.stackName) != has(self.stackRef)",
-    "message": "either spec.stackName or spec.stackRef must be given",
+    "message": "set exactly one of spec.stackName and spec.stackRef",
 }
 
 
@@ -31,9 +31,9 @@ class InstanceReference(ApiModel):
     """An instance of a StackDefinition."""
 
     kind: str = pydantic.Field(min_length=1, max_length=63, pattern=KIND_NAME)
-    """Kind of the instance: `WebApp`."""
+    """Kind of the instance, e.g. `WebApp`."""
     group: str = pydantic.Field(max_length=150, pattern=GROUP)
-    """The API group of the kind: `platform.example`."""
+    """API group of the kind, e.g. `platform.example`."""
     name: ObjectName
     """Name of the instance."""
 
@@ -86,7 +86,7 @@ class StackSnapshotStatus(ApiModel):
     service_account_name: str | None = None
     """ServiceAccount of the Stack. The operator uses it to delete VolumeSnapshots after the Stack is deleted."""
     volumes: list[SnapshotVolume] | None = base.optional_list(limits.SNAPSHOT_VOLUMES)
-    """The PersistentVolumeClaims of the Stack and of its StatefulSets."""
+    """The PersistentVolumeClaims of the Stack and of its StatefulSets, each with its VolumeSnapshot."""
     warnings: list[str] | None = base.optional_list(PROBLEMS_LIMIT)
     """Data that the snapshot does not include."""
     signature: str | None = None

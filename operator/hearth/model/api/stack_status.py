@@ -189,6 +189,8 @@ class FinishedStatus(ApiModel):
     """Its last object, e.g. `job/shop-migrate`."""
     definitions: list[str] = pydantic.Field(max_length=10, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     """Keyed hashes of the definitions that succeeded, the latest first."""
+    stack_uid: str | None = pydantic.Field(default=None, alias="stackUID")
+    """UID of this Stack before it was restored from a backup, if the hashes are from that time."""
 
 
 class BatchStatus(ApiModel):

@@ -108,7 +108,7 @@ class ScriptRule:
         status, message = verdict
         state = STATES.get(status)
         if state is None:
-            return unknown(FAILED, f"health script of {self._script.owner}: {status[:40]!r} is no health status")
+            return unknown(FAILED, f"health script of {self._script.owner}: {status[:40]!r} is not a health status")
         return HealthResult(state=state, reason=status, message=message)
 
 
@@ -138,7 +138,7 @@ def read_map(key: str, text: str) -> Iterator[tuple[str, str, str] | Mistake]:
         loaded = next(iter(kubectl_yaml.parse_documents(text, BOUNDS)), None)
         value = loaded.value if loaded is not None else {}
     except yaml.YAMLError as error:
-        yield Mistake(path=key, message=f"is no YAML: {kubectl_yaml.describe(error)}")
+        yield Mistake(path=key, message=f"is not valid YAML: {kubectl_yaml.describe(error)}")
         return
     if not isinstance(value, dict):
         yield Mistake(path=key, message="must be a map of kinds, each with health.lua")

@@ -163,9 +163,7 @@ class _RuleParser:
             if not KIND.fullmatch(kind):
                 self.validator.note(place, f"'{kind}' is not a kind; write group/Kind without a version")
             elif kind in self.health.seen:
-                self.validator.note(
-                    place, f"{kind} has a rule already ({self.health.seen[kind]}); take one of them out"
-                )
+                self.validator.note(place, f"{kind} already has a rule ({self.health.seen[kind]}); remove one of them")
             else:
                 self.health.put(kind, health_scripts.make_entry(text, kind), place=place)
 
@@ -339,8 +337,7 @@ class _RuleParser:
             gives = type_checker.describe_result(result)
             self.note(
                 node,
-                f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; "
-                f"compare it with something",
+                f"must give true or false, {error_hints.quote_expression(source)} gives {gives}; add a comparison",
             )
         return expression
 

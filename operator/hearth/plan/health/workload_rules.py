@@ -272,8 +272,8 @@ def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
     namespace = read_text(fields, "metadata.namespace")
     return progressing(
         "PodNotReplaced",
-        f"waits for pod/{pod}, which has another revision of the template and is not ready; its controller replaces it only "
-        f"once it is ready: unless it still starts, delete it: kubectl delete pod {pod}"
+        f"waits for pod/{pod}, which has another revision of the template and is not ready; its controller does not "
+        f"replace it until it is ready; if it does not start, delete it: kubectl delete pod {pod}"
         + (f" -n {namespace}" if namespace else ""),
     )
 

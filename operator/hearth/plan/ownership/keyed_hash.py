@@ -50,27 +50,27 @@ class HashFunction(Protocol):
 class KeyedHasher:
     """Keyed hashes and signatures with one key."""
 
-    __slots__ = ("_key", "_prefix", "_signing_key")
+    __slots__ = ("_key", "_prefix", "_root_key", "_signing_key")
 
     def __init__(self, key: bytes) -> None:
         if len(key) < MINIMAL_KEY:
             raise ValueError(
                 f"the key for hashes needs at least {MINIMAL_KEY} bytes, found {len(key)}; create a new one"
             )
-        self._key = shorten_key(key)
+        self._key = self._root_key = shorten_key(key)
         self._prefix = f"k{digest(self._key, ALGORITHM)[:ID_LENGTH]}:"
         # Signatures have a separate key, because users choose the hashed values and a hash must never be valid as a
         # signature.
         self._signing_key = bytes.fromhex(digest(self._key, b"signatures"))
 
     def of_stack(self, uid: str) -> KeyedHasher:
-        """Return the hasher of one Stack.
+        """Return the hasher of one Stack, also if this is the hasher of another one.
 
         Equal values of two Stacks have different hashes, so that one Stack reveals nothing about the other. The prefix
         stays the same, because hashes remain comparable while the key and the algorithm are the same.
         """
         made = copy.copy(self)
-        made._key = bytes.fromhex(digest(self._key, canonical(["stack", uid])))  # noqa: SLF001 -- of its own class
+        made._key = bytes.fromhex(digest(self._root_key, canonical(["stack", uid])))  # noqa: SLF001 -- of its own class
         return made
 
     def hash(self, value: Any) -> str:

@@ -136,7 +136,7 @@ class DesiredObjects:
             applied,
             kind=kind,
             hash_=hash_desired(applied, is_retained=resource.is_retained, hashes=self._hashes),
-            owner=ChildOwner(stack=self._stack, resource=resource.name, requires=requires, signer=self._hashes),
+            owner=ChildOwner(stack=self._stack, resource=resource.name, requires=requires, hashes=self._hashes),
             packed=resource.constant if is_constant else None,
             inputs=inputs,
             is_retained=resource.is_retained,

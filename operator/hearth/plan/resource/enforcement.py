@@ -255,10 +255,10 @@ VANISHES = "ObjectVanishes"
 UNDONE = "ChangeUndone"
 UNSTEADY = "ValuesUnsteady"
 AUDIT_LOG = "the API server's audit log names the client"
-RETRY = "a retry request tries once more at once"
+RETRY = "request a retry to try again now"
 NOTICED = 1.0
 """Seconds from which a delay is reported. Shorter delays take no longer than a write."""
-REPEATED = f"was written several times lately with the same content, so that the next time is delayed ({RETRY})"
+REPEATED = f"was written several times recently with the same content, so the next write is delayed ({RETRY})"
 
 
 def delay_repeated(name: str, status: ResourceStatus, *, memory: InMemoryState, now: float) -> ResourceStatus:
@@ -306,13 +306,13 @@ def _explain_repetition(record: StepRecord) -> tuple[str, str]:
     if record.is_vanishing:
         known = record.evidence or f"another client deletes it; {AUDIT_LOG}"
         return VANISHES, (
-            f"was created {record.creations} times and disappeared each time: {known}; creations are delayed: end that, or "
-            f"take the resource out of the template ({RETRY})"
+            f"was created {record.creations} times and disappeared each time: {known}; creations are delayed: stop "
+            f"the cause, or remove the resource from the template ({RETRY})"
         )
     if record.is_unsteady:
         return UNSTEADY, (
-            "gets other values again and again from the objects that it reads, although the Stack does not change; "
-            "applies are delayed: let it read fields that are steady"
+            "keeps getting different values from the objects that it reads, although the Stack does not change; "
+            "applies are delayed: read fields that do not change constantly"
         )
     known = record.evidence or f"another client or a mutating webhook changes it; {AUDIT_LOG}; stop that writer"
     return UNDONE, (

@@ -36,7 +36,14 @@ def plan(context: ResourceContext, child: Child | None, desired: DesiredObject) 
     is_known = finished.has(context.name, desired.hash) or (
         desired.resource.is_name_pinned and finished.has_object(desired.ref, desired.hash)
     )
-    return make_gone(desired) if is_known else None
+    if is_known:
+        return make_gone(desired)
+    ref = desired.ref if desired.resource.is_name_pinned else None
+    if child is not None or not finished.has_former(context.name, ref, desired.resource.hash_of_stack):
+        return None
+    resources = context.blueprint.resources
+    update = WorkFinished(resource=context.name, ref=desired.ref, hash=desired.hash, wanted=resources)
+    return dataclasses.replace(make_gone(desired), memory_updates=(update,))
 
 
 def _plan_going(context: ResourceContext, child: Child) -> ResourceStatus | None:
@@ -140,8 +147,8 @@ def keep_dependent(
         return dataclasses.replace(status, is_terminal=False, reason=reason, message=message)
     name = find_root(lost[0])
     message = (
-        f"needs {', '.join(lost)}, which no longer exists: {gone[name]} has finished and was deleted; read no more "
-        f"of it than metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
+        f"needs {', '.join(lost)}, which no longer exists: {gone[name]} has finished and was deleted; read only its "
+        f"metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
     )
     return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
 
@@ -149,7 +156,8 @@ def keep_dependent(
 def explain_unchanged(lost: list[str]) -> str:
     """Explain that an object stays unchanged, even if its definition changes."""
     return (
-        f"keeps its object as it is, because it is made of {', '.join(lost)}, which was deleted with its finished object; a "
+        f"keeps its object as it is, because it depends on {', '.join(lost)}, which was deleted with its finished "
+        "object; a "
         f"change of its definition is not applied before that is rerun"
     )
 

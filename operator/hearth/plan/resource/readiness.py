@@ -91,8 +91,9 @@ def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState,
         return dataclasses.replace(status, requeue_at=since + limits.SILENCE)
     kind = f"{child.kind.group}/{child.kind.name}" if child.kind.group else child.kind.name
     ways_out = (
-        f"nothing for {limits.SILENCE:g} s: see whether that controller runs; if none ever reports, state "
-        f'readyWhen: ["true"], or add a health rule for {kind} to the ConfigMap hearth-health-rules'
+        f"no report for {limits.SILENCE:g} s: check that the controller is running; if no controller reports on this "
+        "kind, "
+        f'set readyWhen: ["true"], or add a health rule for {kind} to the ConfigMap hearth-health-rules'
     )
     return dataclasses.replace(status, message=f"{status.message}; {ways_out}")
 

@@ -124,7 +124,10 @@ def explain_not_replaced(desired: DesiredResource, *, field: str) -> str:
     elif loss:
         way += f", but {loss}"
     elif kind.group not in data_kinds.KNOWN_GROUPS:
-        way += f"; whether a {kind.name} holds data, Hearth cannot know: the new object has none of the old one's"
+        way += (
+            f"; whether a {kind.name} holds data is unknown to Hearth: the new object does not get the data of the "
+            "old one"
+        )
     return (
         f"{field} cannot be changed in place, and a {kind.name} is not replaced automatically; "
         f"revert the change, or {way}"

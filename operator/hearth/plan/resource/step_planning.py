@@ -126,7 +126,7 @@ def plan_restart(context: ResourceContext, child: Child, message: str) -> Resour
 def await_deletion(child: Child) -> ResourceStatus:
     """Return the status of a resource whose object is desired again while its deletion or release is in flight."""
     return readiness.make_status(
-        child, ResourceState.PROGRESSING, "Terminating", "may be gone: its deletion is in progress"
+        child, ResourceState.PROGRESSING, "Terminating", "may no longer exist: its deletion is in progress"
     )
 
 

@@ -375,8 +375,8 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 RBAC_KINDS = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 ESCALATES = "attempting to grant RBAC permissions not currently held"
 WAYS_TO_GRANT = (
-    "; give that user these rights itself, or the verb `escalate` for roles and `bind` for bindings, or let an administrator "
-    "create the object"
+    "; give that user these rights itself, or the verb `escalate` for roles and `bind` for bindings, or ask an "
+    "administrator to create the object"
 )
 USER_GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
 """The groups of a user in the rejection of an RBAC object. They are longer than the reason that follows them."""

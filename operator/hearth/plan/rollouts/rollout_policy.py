@@ -129,7 +129,7 @@ def find_mistakes(stated: Mapping[str, Any]) -> Iterator[Mistake]:
         if wave["name"] == REST or wave["name"] in seen:
             yield Mistake(path=f"{path}.name", message=f"is {wave['name']}, the name of another wave; choose another")
         if not wave.get("select") and "size" not in wave:
-            yield Mistake(path=path, message="has all instances; state select or size, or remove it")
+            yield Mistake(path=path, message="includes all instances; set select or size, or remove the wave")
         seen.add(wave["name"])
     zone = (stated.get("window") or {}).get("zone", "UTC")
     try:

@@ -144,27 +144,32 @@ def explain(decision: RolloutDecision, *, is_public: bool = False) -> tuple[Defi
     record = decision.record
     revision, where = record.revision, ""
     if decision.wave:
-        where = f"wave {decision.wave} ({decision.wave_size} {'object' if decision.wave_size == 1 else 'objects'}): "
-    far = f"{where}{decision.ready} of {decision.instances} objects are ready with revision {revision}"
+        where = (
+            f"wave {decision.wave} ({decision.wave_size} {'instance' if decision.wave_size == 1 else 'instances'}): "
+        )
+    far = f"{where}{decision.ready} of {decision.instances} instances are ready with revision {revision}"
     held, failed = describe_held(decision, is_public=is_public), describe_failed(decision, is_public=is_public)
     match record.phase:
         case RolloutPhase.COMPLETE:
             return (
                 DefinitionReason.COMPLETE,
-                f"revision {revision} is with {decision.updated} of {decision.instances} objects{held}",
+                f"{decision.updated} of {decision.instances} instances run revision {revision}{held}",
             )
         case RolloutPhase.PAUSED:
             return DefinitionReason.ROLLOUT_PAUSED, f"{far}; paused by the annotation {names.ROLLOUT_PAUSED}"
         case RolloutPhase.STOPPED:
             way = (
-                f"correct the definition, begin again with the annotation {names.ROLLOUT_RESTART}, or continue in spite of it "
-                f'with {names.ROLLOUT_FORCE}: "{revision}"'
+                f"correct the definition, restart the rollout with the annotation {names.ROLLOUT_RESTART}, or continue "
+                f'despite the failures with {names.ROLLOUT_FORCE}: "{revision}"'
             )
-            return DefinitionReason.ROLLOUT_STOPPED, f"{far}; {failed}; no further object is changed: {way}"
+            return DefinitionReason.ROLLOUT_STOPPED, f"{far}; {failed}; no further instances are changed: {way}"
         case RolloutPhase.ROLLING_BACK:
-            return DefinitionReason.ROLLING_BACK, f"{decision.updated} objects still have revision {revision}; {failed}"
+            return (
+                DefinitionReason.ROLLING_BACK,
+                f"{decision.updated} instances still run revision {revision}; {failed}",
+            )
         case RolloutPhase.ROLLED_BACK:
-            others = "all other objects" if decision.updated else "all objects"
+            others = "all other instances" if decision.updated else "all instances"
             left = f"{decision.updated} still have it{held}; " if decision.updated else ""
             back = f"{left}{others} are back at revision {record.completed}"
             return DefinitionReason.ROLLED_BACK, f"revision {revision} was rolled back: {back}; correct the definition"
@@ -197,7 +202,10 @@ def find_events(decision: RolloutDecision, before: Any) -> Iterator[tuple[str, s
         yield (
             WARNING,
             FORCED,
-            f"revision {record.revision} is given to all objects even if some fail, as {names.ROLLOUT_FORCE} says",
+            (
+                f"revision {record.revision} is rolled out to all instances even if some fail, as {names.ROLLOUT_FORCE} "
+                "requests"
+            ),
         )
     count = len(decision.held)
     if count > (object_fields.number(before, "held") or 0):

@@ -560,7 +560,7 @@ class StackPlanner:
             return blocked_status.waiting(excess, child=status.child, reason=reason, cause=Cause.OTHER)
         if self.removals.is_full(root):
             self._blocked.add(name)
-            message = f"waits because more members of {root} are to go than may; see updatePolicy.maxRemoved"
+            message = f"waits because more members of {root} would be deleted than updatePolicy.maxRemoved allows"
             return blocked_status.waiting(message, child=status.child)
         due = memory.governor.find_due(self._count_turnover(root))
         return status if due <= now else dataclasses.replace(status, step=None, requeue_at=due)

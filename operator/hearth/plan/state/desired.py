@@ -13,7 +13,6 @@ import orjson
 from hearth.model import names, packing, sharding, signatures, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.model.signatures import Signer
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.keyed_hash import HashFunction
@@ -30,7 +29,7 @@ class ChildOwner:
     resource: str
     requires: tuple[str, ...]
     """`name/incarnation` of each resource that the manifest was evaluated against."""
-    signer: Signer = field(repr=False, compare=False)
+    hashes: HashFunction = field(repr=False, compare=False)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +109,10 @@ class DesiredResource:
         """Return the user's manifest, decoded at every call."""
         found: list[Object] = orjson.loads(self.packed)
         return found[0]
+
+    def hash_of_stack(self, uid: str) -> str:
+        """Return the hash that this definition has in a Stack with that UID."""
+        return hash_desired(self.manifest, is_retained=self.is_retained, hashes=self.owner.hashes.of_stack(uid))
 
     @property
     def is_name_pinned(self) -> bool:
@@ -252,7 +255,7 @@ def add_tracking_metadata(metadata: Object, desired: DesiredResource, *, ref: Ob
         **(metadata.get("annotations") or {}),
         names.ANNOTATION_IDENTITY: identity,
         names.ANNOTATION_SIGNATURE: signatures.write(
-            identity, resource=whose.resource, incarnation=incarnation, requires=requires, signer=whose.signer
+            identity, resource=whose.resource, incarnation=incarnation, requires=requires, signer=whose.hashes
         ),
         names.ANNOTATION_INCARNATION: str(incarnation),
         names.ANNOTATION_HASH: desired.hash,

@@ -1,11 +1,13 @@
 """Finished work: for each resource, the definitions that succeeded and are not run again.
 
-The signed status stores it, so it survives a restart.
+The signed status stores it, so it survives a restart. The revisions store it too, so it survives a restore from a backup,
+which gives the Stack another UID: see `hearth.engine.definition.finished_record`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +24,7 @@ DEFINITIONS = 10
 """Definitions of one resource, the latest first: as many as a Stack has revisions to roll back to."""
 OVERHEAD = 56
 """Bytes of an entry as JSON without its names and digests."""
+UID_FIELD = "stackUID"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +36,14 @@ class FinishedEntry:
     """The last object, as kubectl names it: `job/shop-migrate`."""
     definitions: tuple[str, ...]
     """Digests, the latest first."""
+    stack_uid: str = ""
+    """The UID of the Stack whose hashes these are, if it was restored from a backup since then; otherwise ""."""
 
     @property
     def size(self) -> int:
         """Return the minimum size of the entry as JSON, in bytes."""
         names = len(self.resource.encode()) + len(self.object.encode())
+        names += len(self.stack_uid) + len(UID_FIELD) + 6 if self.stack_uid else 0
         return OVERHEAD + names + len(self.definitions) * (DIGEST_LENGTH + 3)
 
 
@@ -47,6 +53,10 @@ class FinishedWork:
 
     entries: dict[str, FinishedEntry] = field(default_factory=dict)
     """By resource. The entry that finished last comes last."""
+    former: tuple[FinishedEntry, ...] = ()
+    """Work that finished before the Stack was restored from a backup."""
+    version: int = 0
+    """Number of changes."""
     is_loaded: bool = False
     """Whether the status was read. Then an entry that is missing here is missing in the status too."""
     _recorded: frozenset[tuple[str, str]] = frozenset()
@@ -60,6 +70,12 @@ class FinishedWork:
             self._put(entry)
         self._recorded = find_pairs(self.entries)
 
+    def load_former(self, encoded: Any, *, stack_uid: str) -> None:
+        """Load the entries of the Stack with that UID, which this one was before it was restored, once."""
+        self.is_loaded = True
+        for entry in decode(encoded):
+            self._put(entry if entry.stack_uid else dataclasses.replace(entry, stack_uid=stack_uid))
+
     def has(self, resource: str, hash_: str) -> bool:
         """Return whether that definition of a resource has finished."""
         entry = self.entries.get(resource)
@@ -69,6 +85,17 @@ class FinishedWork:
         """Return whether an object with that name finished with that definition, under any name of its resource."""
         name, digest = str(ref), shorten(hash_)
         return any(each.object == name and digest in each.definitions for each in self.entries.values())
+
+    def has_former(self, resource: str, ref: ObjectRef | None, find_hash: Callable[[str], str]) -> bool:
+        """Return whether the work of a resource had finished before the Stack was restored.
+
+        ref: its object, if it has a fixed name; find_hash: the hash of its definition in a Stack with that UID.
+        """
+        return any(
+            (each.resource == resource or (ref is not None and each.object == str(ref)))
+            and shorten(find_hash(each.stack_uid)) in each.definitions
+            for each in self.former
+        )
 
     def is_recorded(self, resource: str, hash_: str) -> bool:
         """Whether the stored status contains the entry, so that the object is no longer needed."""
@@ -105,7 +132,14 @@ class FinishedWork:
         return True
 
     def forget(self, resource: str, hash_: str = "") -> None:
-        """Forget one definition of a resource, or all of its definitions, so that it runs again."""
+        """Forget one definition of a resource, or all of its definitions, so that it runs again.
+
+        Definitions from before a restore have other hashes, so all of them are forgotten.
+        """
+        for each in [each for each in self.former if each.resource == resource]:
+            self.former = tuple(other for other in self.former if other is not each)
+            self._size -= each.size
+            self.version += 1
         entry = self.entries.get(resource)
         if entry is None:
             return
@@ -117,23 +151,34 @@ class FinishedWork:
     def note_written(self, status: Mapping[str, Any]) -> list[str]:
         """Record the entries of the written status; return the resources whose work is recorded now."""
         before = self._recorded
-        self._recorded = find_pairs({each.resource: each for each in decode(status.get(FIELD))})
+        written = decode(status.get(FIELD))
+        self._recorded = find_pairs({each.resource: each for each in written if not each.stack_uid})
         return sorted({resource for resource, _ in self._recorded - before})
 
     def encode(self) -> list[Object]:
         """Encode for a status."""
         return [
-            {"resource": each.resource, "object": each.object, "definitions": list(each.definitions)}
-            for each in self.entries.values()
+            {
+                "resource": each.resource,
+                "object": each.object,
+                "definitions": list(each.definitions),
+                **({UID_FIELD: each.stack_uid} if each.stack_uid else {}),
+            }
+            for each in (*self.former, *self.entries.values())
         ]
 
     def _put(self, entry: FinishedEntry) -> None:
-        self.entries[entry.resource] = entry
+        if entry.stack_uid:
+            self.former = (*self.former, entry)
+        else:
+            self.entries[entry.resource] = entry
         self._size += entry.size
+        self.version += 1
 
     def _drop(self, resource: str) -> None:
         entry = self.entries.pop(resource, None)
         self._size -= entry.size if entry is not None else 0
+        self.version += 1
 
 
 def shorten(hash_: str) -> str:
@@ -152,4 +197,10 @@ def decode(encoded: Any) -> Iterator[FinishedEntry]:
         match each:
             case {"resource": str(resource), "object": str(object_), "definitions": list(definitions)}:
                 digests = tuple(digest for digest in definitions if isinstance(digest, str))[:DEFINITIONS]
-                yield FinishedEntry(resource=resource, object=object_, definitions=digests)
+                uid = each.get(UID_FIELD)
+                yield FinishedEntry(
+                    resource=resource,
+                    object=object_,
+                    definitions=digests,
+                    stack_uid=uid if isinstance(uid, str) else "",
+                )

@@ -485,5 +485,5 @@ def _find_next(planner: StackPlanner) -> list[str]:
             f"then apply, where they differ: {enumeration.enumerate_names(sorted(waiting), most=NAMED_AT_MOST)}"
         )
     if later:
-        found.append(f"at last delete {enumeration.enumerate_names(sorted(later), most=NAMED_AT_MOST)}")
+        found.append(f"finally delete {enumeration.enumerate_names(sorted(later), most=NAMED_AT_MOST)}")
     return found

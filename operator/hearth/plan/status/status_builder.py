@@ -156,8 +156,8 @@ def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
         failed = target.revision
     if failed is not None:
         encoded["lastFailedRevision"] = failed
-    if status_input.finished is not None and status_input.finished.entries:
-        encoded[finished_work.FIELD] = status_input.finished.encode()
+    if status_input.finished is not None and (finished := status_input.finished.encode()):
+        encoded[finished_work.FIELD] = finished
     if status_input.handled:
         encoded["handled"] = dict(status_input.handled)
     return encoded

@@ -100,7 +100,7 @@ class ExpressionValidator:
             found = type_checker.describe_result(expression.result)
             self.note(
                 path,
-                f"must give true or false, {error_hints.quote_expression(text)} gives {found}; compare it with something",
+                f"must give true or false, {error_hints.quote_expression(text)} gives {found}; add a comparison",
             )
             return None
         return expression

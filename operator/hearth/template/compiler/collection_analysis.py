@@ -183,7 +183,7 @@ def refuse_secret_keys(collection: AnalyzedCollection, evaluator: PartialEvaluat
     if is_secret:
         reason = "they become names of objects, which are not secret"
         evaluator.note(
-            f"{collection.source.path}.{where}", f"takes keys from something sensitive, and {reason}; use other keys"
+            f"{collection.source.path}.{where}", f"takes keys from a sensitive value, and {reason}; use other keys"
         )
     return is_secret
 

@@ -18,25 +18,25 @@ TEMPLATE: Final = "spec.template"
 PARAMETERS: Final = "params"
 ELEMENT: Final = frozenset({"item", "key"})
 RISKS: Final[Mapping[str, str]] = {
-    "namespace": "chooses where the object is",
-    "serviceAccountName": "chooses whose rights a Pod has",
-    "serviceAccount": "chooses whose rights a Pod has",
-    "roleRef": "chooses the permissions that are granted",
-    "rules": "chooses the permissions that are granted",
-    "subjects": "chooses the users who get rights",
-    "clusterRoleSelectors": "chooses the permissions that are granted",
-    "hostPath": "chooses files of the node to expose",
-    "securityContext": "chooses the privileges of a container on its node",
-    "hostNetwork": "chooses whether a Pod can see its node",
-    "hostPID": "chooses whether a Pod can see its node",
-    "webhooks": "chooses who reviews requests",
-    "kubeConfig": "chooses the cluster",
+    "namespace": "determines the namespace of the object",
+    "serviceAccountName": "determines the permissions of a Pod",
+    "serviceAccount": "determines the permissions of a Pod",
+    "roleRef": "determines the permissions that are granted",
+    "rules": "determines the permissions that are granted",
+    "subjects": "determines the users who get permissions",
+    "clusterRoleSelectors": "determines the permissions that are granted",
+    "hostPath": "determines which files of the node are exposed",
+    "securityContext": "determines the privileges of a container on its node",
+    "hostNetwork": "determines whether a Pod can access its node",
+    "hostPID": "determines whether a Pod can access its node",
+    "webhooks": "determines which server reviews requests",
+    "kubeConfig": "determines the cluster",
 }
 """Effect of a value in or below a field, by the field's name."""
 READING_RISKS: Final[Mapping[str, str]] = {
-    "namespace": "chooses where an object is read",
-    "name": "chooses which object is read",
-    "selector": "chooses which objects are read",
+    "namespace": "determines the namespace from which an object is read",
+    "name": "determines which object is read",
+    "selector": "determines which objects are read",
 }
 """Effect of a value in the metadata of an `externalRef`, by the field's name."""
 NARROW: Final = frozenset({"enum", "const", "pattern"})
@@ -61,7 +61,8 @@ def find_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
             for parameter in sorted(find_parameters(interpolation.find_expressions(text), of_elements)):
                 if not is_narrow(rules.get(parameter)):
                     yield (
-                        f"{path}: the parameter {parameter} {risk}, with the rights of spec.account; set an enum or a "
+                        f"{path}: the parameter {parameter} {risk}, with the permissions of spec.account; set an "
+                        "enum or a "
                         f"pattern in {TEMPLATE}.parameters.{parameter}, or a fixed value"
                     )
 
@@ -72,7 +73,7 @@ def find_risks(value: Any, path: str, risk: str = "", *, is_privileged: bool) ->
         for key, inner in value.items():
             found = risk or RISKS.get(str(key), "")
             if key == "image" and is_privileged:
-                found = "chooses a program that runs with more rights than usual"
+                found = "determines a program that runs with elevated privileges"
             yield from find_risks(inner, f"{path}{error_hints.write_key(str(key))}", found, is_privileged=is_privileged)
     elif isinstance(value, list):
         for at, inner in enumerate(value):

@@ -124,7 +124,9 @@ def explain(error: interpolation.UnterminatedExpression) -> str:
         return f"has no closing brace within {limits.EXPRESSION_LENGTH} characters after {error_hints.quote(error.rest)}; split it"
     inner = error.rest.removeprefix(interpolation.OPENING)
     if interpolation.is_like_shell(inner) and "}" in inner:
-        return f"{error_hints.quote(error.rest)} is no expression; {interpolation.for_shell(inner.partition('}')[0])}"
+        return (
+            f"{error_hints.quote(error.rest)} is not an expression; {interpolation.for_shell(inner.partition('}')[0])}"
+        )
     return f"the closing brace after {error_hints.quote(error.rest)} is missing; {interpolation.AS_LITERAL}"
 
 

@@ -57,7 +57,7 @@ class BooleanExpression:
 def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
     """Return the error for a test whose result is not true or false."""
     found = "gives something else" if is_sensitive else f"gives {error_hints.describe(value)}"
-    return f"must give true or false, {error_hints.quote_expression(text)} {found}; compare it with something"
+    return f"must give true or false, {error_hints.quote_expression(text)} {found}; add a comparison"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -273,7 +273,7 @@ def examine_scope(analyzed: AnalyzedResource, validator: ExpressionValidator, pa
         message = f"{analyzed.kind} is cluster-scoped and has no namespace; remove it"
         validator.note(f"{path}.metadata.namespace", message)
     if analyzed.source.external is not None and analyzed.source.external.is_in_all_namespaces:
-        message = f"{analyzed.kind} is cluster-scoped, so that the list has all of them; remove it"
+        message = f"{analyzed.kind} is cluster-scoped, so the list contains all objects; remove it"
         validator.note(f"{path}.metadata.allNamespaces", message)
 
 

@@ -175,7 +175,7 @@ def refuse_unknown_members(
             continue
         elements = found[0].analyzed.elements if found else None
         keys = collection_analysis.describe_keys(elements or ())
-        evaluator.note(path, f"there is no member '{other}'; '{root}' has {keys}; name one of them")
+        evaluator.note(path, f"there is no member '{other}'; '{root}' has {keys}; use one of them")
 
 
 def refuse_names(parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:

@@ -274,11 +274,11 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
     _, mistakes = yield from parameters.resolve(clear, stated, path="spec", template_path="spec.template")
     found = [Mistake(path=each.path, message=find_place(each.message, form.definition)) for each in mistakes]
     for name in sorted(form.sensitive - named.keys()):
-        message = f"is sensitive; name the key of a Secret: {{{SECRET}: {{name: …, key: …}}}}"
+        message = f"is sensitive; specify the key of a Secret: {{{SECRET}: {{name: …, key: …}}}}"
         found.append(Mistake(path=f"spec.{name}", message=message))
     for option in sorted(object_fields.mapping(spec, OPTIONS).keys() - form.allowed - {PIN}):
         hint = ", and objects cannot move to another cluster" if option == KUBE_CONFIG else "; remove it"
-        message = f"is no option of StackDefinition {form.definition}{hint}"
+        message = f"is not an option of StackDefinition {form.definition}{hint}"
         found.append(Mistake(path=f"spec.{OPTIONS}.{option}", message=message))
     return found
 

@@ -122,7 +122,7 @@ def make_protection(is_protected: str) -> Object:
 def make_validation(option: str, *, prefix: str = "") -> Object:
     """Make the rule for one option. prefix: a condition under which it does not apply."""
     allowed, needs = CHECKS[option]
-    subject = f'"spec.{instance_fields.OPTIONS}.{option}: user " + request.userInfo.username + " may not use " + '
+    subject = f'"spec.{instance_fields.OPTIONS}.{option}: user " + request.userInfo.username + " cannot use " + '
     return {
         "expression": f"{prefix}!has({STACK}.{option}) || {allowed}",
         "reason": "Forbidden",

@@ -93,7 +93,7 @@ def find_kind_of(resource: Any, own: tuple[str, str], path: str) -> Iterator[Mis
     group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
     if (group, object_fields.text(manifest, "kind")) == own:
         message = (
-            f"is {own[1]}, the kind of this definition, so each object would make another one without end; remove it"
+            f"is {own[1]}, the kind of this definition, so each object would create another one endlessly; remove it"
         )
         yield Mistake(path=f"{path}.manifest.kind", message=message)
     if group == api_names.GROUP:
@@ -112,7 +112,7 @@ def find_wrong_rules(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 def find_unsayable(rules: Any, path: str) -> Iterator[Mistake]:
     """Find the rules at and below a path that a structural schema cannot express."""
     if rules is False:
-        yield Mistake(path=path, message="allows no value, which a CustomResourceDefinition cannot say; remove it")
+        yield Mistake(path=path, message="allows no value, which a CustomResourceDefinition cannot express; remove it")
     if not isinstance(rules, dict):
         return
     yield from find_unsayable_words(rules, path)

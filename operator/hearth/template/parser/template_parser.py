@@ -355,7 +355,7 @@ class TemplateParser:
         elif everywhere and selector is None:
             self.note(f"{path}.allNamespaces", "is for a list; write selector, or remove it")
         elif everywhere and metadata.get("namespace") is not None:
-            self.note(f"{path}.allNamespaces", "and namespace exclude each other; remove one of them")
+            self.note(f"{path}.allNamespaces", "and namespace are mutually exclusive; remove one of them")
 
     def read_retry(self, raw: Object, path: str) -> RunRetry | None:
         """Parse how failed work is run again. Returns None if it is not set."""

@@ -253,7 +253,7 @@ class _Check:
             if (yield from self.is_valid(schema, value)):
                 return
         yield Fault(
-            keys, "anyOf", f"must fit one of the {len(rule)} rules of anyOf, found {error_hints.describe(value)}"
+            keys, "anyOf", f"must match one of the {len(rule)} rules of anyOf, found {error_hints.describe(value)}"
         )
 
     def find_one_of(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
@@ -262,12 +262,12 @@ class _Check:
             if (yield from self.is_valid(schema, value)):
                 fitting += 1
         if fitting != 1:
-            bound = f"must fit exactly one of the {len(rule)} rules of oneOf and fits {fitting}"
+            bound = f"must match exactly one of the {len(rule)} rules of oneOf but matches {fitting}"
             yield Fault(keys, "oneOf", f"{bound}, found {error_hints.describe(value)}")
 
     def find_not(self, rule: Any, value: Any, keys: Keys, _: Any) -> Result:
         if (yield from self.is_valid(rule, value)):
-            yield Fault(keys, "not", f"must not fit the rules of not, found {error_hints.describe(value)}")
+            yield Fault(keys, "not", f"must not match the rules of not, found {error_hints.describe(value)}")
 
 
 _Find: TypeAlias = Callable[[_Check, Any, Any, Keys, Any], Result]
@@ -356,8 +356,8 @@ def find_wrong_rules(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
         check = _RULE_CHECKS.get(word)
         if check is None:
             hint = effort.hint(str(word), WORDS if path else WORDS | {SENSITIVE})
-            known = "" if hint else f"; known are {_KNOWN}"
-            yield place, f"'{error_hints.shorten(str(word))}' is not a rule of a parameter{hint or known}"
+            known = "" if hint else f"; known rules: {_KNOWN}"
+            yield place, f"'{error_hints.shorten(str(word))}' is not a parameter rule{hint or known}"
         else:
             yield from ((place + where, message) for where, message in check(value, effort))
         yield from find_wrong_rules_within(word, value, effort, place)

@@ -45,7 +45,7 @@ QUOTED = {
     Type.BOOLEAN: re.compile(r"true|false|yes|no|on|off", re.IGNORECASE),
 }
 """Texts that would be values of the type without their quotes."""
-OR_ESCAPE = f"write the value or a parameter, or ${{'{redaction.SENSITIVE}'}} if the very word is meant"
+OR_ESCAPE = f"write the value or a parameter, or ${{'{redaction.SENSITIVE}'}} if this literal text is intended"
 PROSE = frozenset({"description", "title"})
 """Fields with free text, which are common in schemas."""
 BUILT_IN: Final = Path(__file__).with_name("keyed_lists.json")

@@ -84,7 +84,7 @@ def test_nothing_that_the_account_may_not_get(threats: ThreatWorld) -> None:
     )
     author.create(make_stack(tenant.namespace, "missing", {"token": read("Secret", "nothing", optional=True)}, **words))
     author.create(make_stack(tenant.namespace, "lists", {"tokens": list_all("Secret")}, **words))
-    denied = f"ServiceAccount {name_of(account)} may not"
+    denied = f"ServiceAccount {name_of(account)} cannot"
     wait_message(threats, tenant, "there", f"{denied} get secret/token")
     wait_message(threats, tenant, "missing", f"{denied} get secret/nothing")
     wait_message(threats, tenant, "lists", f"{denied} list and watch secrets in namespace {tenant.namespace}")

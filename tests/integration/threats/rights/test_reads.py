@@ -68,7 +68,7 @@ def test_what_a_controller_fills_in_stays_unread(threats: ThreatWorld) -> None:
 
     grant = f"kubectl create role {name_of(blind)}-get-secrets --verb=get --resource=secrets"
     for name in stacks:
-        wait_message(threats, tenant, name, f"ServiceAccount {name_of(blind)} may not get secret/", grant)
+        wait_message(threats, tenant, name, f"ServiceAccount {name_of(blind)} cannot get secret/", grant)
     assert threats.api.get("ConfigMap", tenant.namespace, "copy") is None
     assert threats.api.get("ConfigMap", tenant.namespace, "free") is not None
     assert find_outputs(threats, tenant, "shows") == []
@@ -102,9 +102,9 @@ def test_what_an_account_may_read_ends_with_its_right(threats: ThreatWorld) -> N
         threats.wait_for(functools.partial(find_outputs, threats, tenant, name), what="the output")
 
     author.patch("Stack", tenant.namespace, "changes", {"spec": {"serviceAccountName": name_of(blind)}}).expect()
-    wait_message(threats, tenant, "changes", f"ServiceAccount {name_of(blind)} may not get secret/changes")
+    wait_message(threats, tenant, "changes", f"ServiceAccount {name_of(blind)} cannot get secret/changes")
     threats.api.delete("RoleBinding", tenant.namespace, f"{name_of(able)}-get-secrets")
-    wait_message(threats, tenant, "loses", f"ServiceAccount {name_of(able)} may not get secret/loses")
+    wait_message(threats, tenant, "loses", f"ServiceAccount {name_of(able)} cannot get secret/loses")
     assert [find_outputs(threats, tenant, name) for name in ("loses", "changes")] == [[], []]
 
 
@@ -124,7 +124,7 @@ def test_a_right_to_one_object_is_enough_for_that_one(threats: ThreatWorld) -> N
         fill(threats, tenant, name)
 
     threats.wait_for(lambda: find_outputs(threats, tenant, "mine"), what="the output")
-    wait_message(threats, tenant, "other", f"ServiceAccount {name_of(blind)} may not get secret/other")
+    wait_message(threats, tenant, "other", f"ServiceAccount {name_of(blind)} cannot get secret/other")
     assert find_outputs(threats, tenant, "other") == []
 
 
@@ -145,8 +145,8 @@ def test_a_message_quotes_no_object_that_the_account_may_not_see(threats: Threat
     threats.wait_phase(tenant.namespace, "tells", "CreateComplete")
     threats.api.annotate("Secret", tenant.namespace, "marked", {"hearth.dev/unhealthy": "loot words"}).expect()
 
-    wait_message(threats, tenant, "adopts", "secret/taken exists already", "may not get secret/taken")
-    wait_message(threats, tenant, "tells", "may not get secret/marked")
+    wait_message(threats, tenant, "adopts", "secret/taken exists already", "cannot get secret/taken")
+    wait_message(threats, tenant, "tells", "cannot get secret/marked")
     seen = see_everything(threats, tenant)
     assert "loot" not in seen
 

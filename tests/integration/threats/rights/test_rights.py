@@ -99,7 +99,7 @@ def test_an_operator_with_the_role_of_an_earlier_version_serves_stacks(threats: 
     group = {"apiVersion": "hearth.dev/v1alpha1", "kind": "ResourceGroup", "spec": {"template": template}}
     threats.api.create({**group, "metadata": {"name": "workers", "namespace": namespace}})
     threats.wait_phase(namespace, "shop", "CreateComplete")
-    assert "ResourceGroups are not served until the operator may list" in threats.operator.read_log()
+    assert "ResourceGroups are not served until the operator is allowed to list" in threats.operator.read_log()
 
     for role in roles:
         threats.api.apply(make_role(role)).expect()

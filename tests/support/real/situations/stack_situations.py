@@ -132,7 +132,7 @@ STACK_SITUATIONS = (
         resources={"web": resource(config())},
         spec={"serviceAccountName": "mistyped"},
         expected=[
-            "stack/no-account: ServiceAccount mistyped does not exist in namespace NS: name another one, or create it",
+            "stack/no-account: ServiceAccount mistyped does not exist in namespace NS: set another one, or create it",
             "→ kubectl create serviceaccount mistyped -n NS",
         ],
     ),

@@ -80,12 +80,12 @@ def test_a_field(stated: Any, rules: Any) -> None:
     ("stated", "unknown"),
     [
         ("string | immutable=true", [": immutable=true"]),
-        ("text", [": text is no type"]),
-        ("[]text", [": text is no type"]),
-        ("string | default=a and more", [": 'and more' is no marker; a value with spaces is put in quotes"]),
+        ("text", [": text is not a type"]),
+        ("[]text", [": text is not a type"]),
+        ("string | default=a and more", [": 'and more' is not a marker; quote values that contain spaces"]),
         ({"a": {"b": "string | immutable=true"}}, [".a.b: immutable=true"]),
         ({"a": 'string | printColumn="A"'}, ['.a: printColumn="A"']),
-        (3, [": the number 3 is no type"]),
+        (3, [": the number 3 is not a type"]),
     ],
 )
 def test_what_has_no_counterpart_is_named(stated: Any, unknown: list[str]) -> None:
@@ -241,13 +241,16 @@ def test_a_definition_and_its_instance(write: Any) -> None:
         "spec": {"size": 3},
     }
     assert result.stderr.splitlines() == [
-        "note: ResourceGraphDefinition caches: what kro lets be left out must be set, unless you give it a default: size",
         (
-            "note: ResourceGraphDefinition caches: reader chooses a namespace of its own: without spec.account and boundary: "
-            "Cluster that must be the one of the instance"
+            "note: ResourceGraphDefinition caches: parameters that are optional in kro are required here unless you set "
+            "a default: size"
         ),
-        "note: apply the StackDefinitions first, and the objects once their kinds are served: apply twice",
-        "note: 1 StackDefinition, 1 object; nothing to mend",
+        (
+            "note: ResourceGraphDefinition caches: reader sets its own namespace: this must be the namespace of the "
+            "instance unless you set spec.account and spec.boundary: Cluster"
+        ),
+        "note: apply twice: the objects can only be created once their kinds are served",
+        "note: 1 StackDefinition, 1 object; nothing to fix",
     ]
 
 
@@ -257,17 +260,17 @@ def test_what_has_no_counterpart_is_named_by_the_import(write: Any) -> None:
     )
     result = run(write(text.replace("kind: Cache\n", "kind: Cache\n    scope: Cluster\n    validation: []\n")))
     assert result.exit_code == 0
-    lost = [line for line in result.stderr.splitlines() if line.startswith("warning: has no counterpart: ")]
+    lost = [line for line in result.stderr.splitlines() if line.startswith("warning: no equivalent: ")]
     assert [any(word in line for line in lost) for word in ("immutable=true", "random", "scope", "validation")] == [
         True
     ] * 4
-    assert f"{len(lost)} to mend" in result.stderr
+    assert f"{len(lost)} to fix" in result.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (INSTANCE, "Cache a is no object of a kind of these files; pass its ResourceGraphDefinition as well"),
+        (INSTANCE, "Cache a is not an instance of a kind in these files; pass its ResourceGraphDefinition as well"),
         (INSTANCE, "contains no ResourceGraphDefinition of kro.run"),
         (DEFINITION.replace("    kind: Cache\n", ""), "spec.schema.kind is missing"),
         (DEFINITION.replace("kro.run/v1alpha1", "example.org/v1"), "contains no ResourceGraphDefinition of kro.run"),
@@ -282,14 +285,14 @@ def test_what_cannot_be_converted_is_refused(write: Any, text: str, message: str
 def test_the_group_of_kro_stays_unless_another_is_stated(write: Any) -> None:
     result = run(write(DEFINITION), group=None)
     assert read(result)[0]["metadata"]["name"] == "caches.kro.run"
-    assert "choose a group of your own with --group" in result.stderr
+    assert "set your own group with --group" in result.stderr
     assert "is not an API group" in run(write(DEFINITION), group="Nothing").stderr
 
 
 def test_the_example_of_the_page_is_converted_as_a_whole(write: Any) -> None:
     files = console_blocks.read_files(PAGE.read_text())
     result = run(write(files["rgd.yaml"]))
-    assert result.stderr == "note: 1 StackDefinition, 0 objects; nothing to mend\n"
+    assert result.stderr == "note: 1 StackDefinition, 0 objects; nothing to fix\n"
 
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -328,7 +331,7 @@ spec: {owner_name: blue}
 def test_kinds_that_use_one_another_are_renamed_together(write: Any) -> None:
     result = run(write(ROOMS))
 
-    assert "nothing to mend" in result.stderr, result.stderr
+    assert "nothing to fix" in result.stderr, result.stderr
     _, houses, room = read(result)
     template = houses["spec"]["template"]
     assert template["resources"]["kitchen"]["manifest"] == {
@@ -347,7 +350,7 @@ def test_kinds_that_use_one_another_are_renamed_together(write: Any) -> None:
 def test_a_kind_of_kro_whose_definition_is_missing_is_named(write: Any) -> None:
     _, _, house = ROOMS.partition("---")
     result = run(write(house.rpartition("---")[0]))
-    assert "spec.resources[0].template: Room is a kind of kro.run" in result.stderr
+    assert "spec.resources[0].template: Room is defined by a ResourceGraphDefinition" in result.stderr
 
 
 def test_names_that_no_template_allows_are_changed(write: Any) -> None:
@@ -372,7 +375,7 @@ spec:
 """
     result = run(write(text))
 
-    assert "nothing to mend" in result.stderr, result.stderr
+    assert "nothing to fix" in result.stderr, result.stderr
     template = read(result)[0]["spec"]["template"]
     assert list(template["parameters"]) == ["stackValue", "awsRegion2", "awsRegion", "size"]
     assert list(template["resources"]) == ["paramsObject", "keyObject", "aVeryLongNameOfMoreThanFortyLettersAndDi"]
@@ -409,7 +412,7 @@ spec:
 """
     result = run(write(text))
 
-    assert "nothing to mend" in result.stderr, result.stderr
+    assert "nothing to fix" in result.stderr, result.stderr
     values = next(kubectl_yaml.parse_documents(result.stdout)).value["spec"]["template"]["parameters"]["values"]
     assert (values.get("required"), "default" in values) == (required, has_default)
 
@@ -443,7 +446,7 @@ def make_resources(conditions: list[str]) -> str:
         (make_hostile(field="T", types="{T: {a: T}}"), "contains itself"),
         (make_hostile(field="T", types="{T: '[]T'}"), "contains itself"),
         (make_hostile(field="[]" * 2_000 + "string"), "contains itself"),
-        (make_hostile(field="string | " + "a" * 60_000), "is no marker"),
+        (make_hostile(field="string | " + "a" * 60_000), "is not a marker"),
         (make_hostile(field="string | " + "a=[ " * 15_000), "a=["),
         (make_hostile(resources=make_resources([f"{at} > 0" for at in range(1_500)])), "more than 64 conditions"),
         (make_hostile(resources=make_resources(["a.merge(" * 400 + "a" + ")" * 400])), "recursion"),

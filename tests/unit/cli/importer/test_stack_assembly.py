@@ -92,7 +92,8 @@ def test_a_cycle_is_opened_and_reported() -> None:
     [
         pytest.param(
             "{apiVersion: batch/v1, kind: Job, metadata: {generateName: migrate-}}",
-            "a.yaml, document 1 (line 1): Job has generateName, which makes a new object each time; its object is named "
+            "a.yaml, document 1 (line 1): Job has generateName, which creates a new object each time; its object is "
+            "named "
             "after the Stack and the resource",
             id="generateName",
         ),
@@ -113,8 +114,8 @@ def test_a_cycle_is_opened_and_reported() -> None:
         ),
         pytest.param(
             "{apiVersion: v1, kind: Namespace, metadata: {name: prod}}",
-            "a.yaml, document 1 (line 1): Namespace prod is the namespace of the Stack itself, which would be "
-            "deleted with it; remove it",
+            "a.yaml, document 1 (line 1): Namespace prod is the Stack's own namespace and would be deleted with the "
+            "Stack; remove it",
             id="own namespace",
         ),
     ],
@@ -129,7 +130,7 @@ def test_what_may_not_be_meant_is_reported(document: str, warning: str) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        pytest.param("{x: " + "y" * 9_000 + "}", "makes a template of .* bytes, and a Stack can have 16777216", id="bytes"),
+        pytest.param("{x: " + "y" * 9_000 + "}", "produces a template of .* bytes, but the limit is 16777216", id="bytes"),
         pytest.param("{" + ", ".join(f"k{at}: x" for at in range(125)) + "}", "contains more than 250000 values", id="values"),
     ],
 )  # fmt: skip
@@ -146,8 +147,8 @@ def test_a_key_like_an_expression_is_refused() -> None:
     with pytest.raises(errors.InvalidDefinition) as caught:
         assemble(config)
     assert str(caught.value) == (
-        "a.yaml, document 1 (line 1): data[${y}]: the key contains ${, which a template takes for an expression; "
-        "keys cannot contain any"
+        "a.yaml, document 1 (line 1): data[${y}]: the key contains ${, which starts an expression; keys cannot "
+        "contain expressions"
     )
 
 
@@ -179,11 +180,11 @@ def test_what_controllers_make_is_left_out() -> None:
 
     assert list(result.stack["spec"]["template"]["resources"]) == ["web", "webService"]
     assert [warning.partition(": ")[2] for warning in result.warnings] == [
-        "ReplicaSet web-7d4 is left out: its owner Deployment web makes it",
-        "Pod web-7d4 is left out: its owner ReplicaSet web makes it",
-        "Endpoints web is left out: Service web makes it",
-        "ConfigMap kube-root-ca.crt is left out: the control plane makes it",
-        "Secret t is left out: the control plane makes it",
+        "ReplicaSet web-7d4 is left out: its owner Deployment web creates it",
+        "Pod web-7d4 is left out: its owner ReplicaSet web creates it",
+        "Endpoints web is left out: Service web creates it",
+        "ConfigMap kube-root-ca.crt is left out: the control plane creates it",
+        "Secret t is left out: the control plane creates it",
     ]
 
 
@@ -197,7 +198,7 @@ def test_endpoints_of_a_service_without_selector_are_kept() -> None:
 
 
 def test_an_import_of_nothing_but_such_objects_is_refused() -> None:
-    with pytest.raises(errors.InvalidDefinition, match="cannot be imported: its owner ReplicaSet web makes it"):
+    with pytest.raises(errors.InvalidDefinition, match="cannot be imported: its owner ReplicaSet web creates it"):
         assemble(OWNED.format("v1", "Pod", "ReplicaSet"))
 
 
@@ -278,7 +279,7 @@ def test_what_holds_a_kept_object_is_kept_with_it() -> None:
         "dbs": "Retain", "main": "Retain", "prod": "Retain", "test": None
     }  # fmt: skip
     assert result.notes[0].endswith(
-        "CustomResourceDefinition dbs.example.com is kept when the Stack is deleted: Db main would go with it"
+        "CustomResourceDefinition dbs.example.com is kept when the Stack is deleted: Db main would be deleted with it"
     )
 
 
@@ -304,32 +305,33 @@ def test_what_another_tool_would_heed_is_named_once() -> None:
     [
         pytest.param(
             annotated("Pod", "a", **{"helm.sh/hook": "pre-delete, post-delete"}),
-            "Pod a is left out: helm.sh/hook: pre-delete, post-delete says that an installation does without it",
+            "Pod a is left out: helm.sh/hook: pre-delete, post-delete marks it as not part of an installation",
             id="what clears away must not run at the beginning",
         ),
         pytest.param(
             annotated("Pod", "a", **{"helm.sh/hook": "test"}),
-            "Pod a is left out: helm.sh/hook: test says that an installation does without it",
+            "Pod a is left out: helm.sh/hook: test marks it as not part of an installation",
             id="a test",
         ),
         pytest.param(
             annotated("Job", "a", **{"argocd.argoproj.io/hook": "SyncFail"}),
-            "Job a is left out: argocd.argoproj.io/hook: SyncFail says that an installation does without it",
+            "Job a is left out: argocd.argoproj.io/hook: SyncFail marks it as not part of an installation",
             id="a hook of Argo CD",
         ),
         pytest.param(
             annotated("ConfigMap", "a", **{"config.kubernetes.io/local-config": "true"}),
-            "ConfigMap a is left out: config.kubernetes.io/local-config: true says that an installation does without it",
+            "ConfigMap a is left out: config.kubernetes.io/local-config: true marks it as not part of an installation",
             id="input of kustomize",
         ),
         pytest.param(
             "{apiVersion: kustomize.config.k8s.io/v1beta1, kind: Kustomization, resources: [b.yaml]}",
-            "Kustomization is left out: it is no object, but a file of kustomize: import what `kubectl kustomize` makes of it",
+            "Kustomization is left out: it is not an object but a configuration file of kustomize: import the output "
+            "of `kubectl kustomize`",
             id="a file of kustomize",
         ),
         pytest.param(
             "{apiVersion: v1, kind: Config, clusters: []}",
-            "Config is left out: it is no object, but a file of kubectl: it holds credentials",
+            "Config is left out: it is not an object but a configuration file of kubectl: it holds credentials",
             id="a kubeconfig",
         ),
     ],
@@ -422,7 +424,7 @@ def test_without_the_option_literal_values_stay_and_it_is_named() -> None:
 
     assert made.secret is None
     assert "parametersFrom" not in made.stack["spec"]
-    assert "to make parameters of literal values of Secrets, import with --secret-parameters" in made.notes
+    assert "to turn literal values of Secrets into parameters, use --secret-parameters" in made.notes
 
 
 class Shelf:
@@ -480,7 +482,7 @@ def test_no_source_has_the_name_of_an_imported_object() -> None:
 
 def test_more_sources_than_a_stack_can_name_are_refused() -> None:
     with pytest.raises(
-        InvalidDefinition, match="the template: takes 40 compressed ConfigMaps, and a Stack can name 32"
+        InvalidDefinition, match="the template: takes 40 compressed ConfigMaps, but a Stack can reference at most 32"
     ):
         stack_assembly.divide(make_stack(40, size=150_000))
 

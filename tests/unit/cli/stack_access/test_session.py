@@ -153,8 +153,8 @@ def test_a_name_alone_is_that_of_a_stack_and_costs_no_request() -> None:
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("site/shop", "name one of sites.more.example/shop, sites.other.example/shop"),
-        ("other/shop", "the server has no type 'other' of Stacks; it has "),
+        ("site/shop", "use one of sites.more.example/shop, sites.other.example/shop"),
+        ("other/shop", "the server has no Stack type 'other'; it has "),
         ("webapp/shop/page", "a name has no slash"),
     ],
 )

@@ -27,5 +27,5 @@ class Refusing:
 def test_the_missing_right_to_a_definition_is_named() -> None:
     stack = StackState({"metadata": {"name": "shop", "namespace": "prod"}, "spec": {}}, WEB_APP)
 
-    with pytest.raises(errors.SourceForbidden, match="you may not get StackDefinition webapps"):
+    with pytest.raises(errors.SourceForbidden, match="you cannot get StackDefinition webapps"):
         asyncio.run(stack_previews.get_form(cast("Session", Refusing()), stack))

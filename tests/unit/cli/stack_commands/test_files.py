@@ -494,7 +494,7 @@ def test_what_is_only_read_is_given_by_a_file(tmp_path: Path) -> None:
     stack = make(resources)
     code, output = run(tmp_path, "render", stack)
     assert code == 0
-    assert "# quota: known after: teams (give them with --external)" in output
+    assert "# quota: known after: teams (pass them with --external)" in output
     assert "# web: known after: platform.data.domain, token.data.key" in output
 
     items = [

@@ -510,7 +510,7 @@ BROKEN = {
         "tests[0].play.web.health: must be 'Ready', 'Progressing', 'Failed' or 'Rules', found the text 'Bad'",
     ),
     "no test": ({"tests": []}, "tests: "),
-    "no name": ({"tests": [{}]}, "tests[0].name: is missing; state name"),
+    "no name": ({"tests": [{}]}, "tests[0].name: is missing; set name"),
     "other kind": ({"kind": "Test", "tests": []}, "must have apiVersion hearth.dev/v1alpha1 and kind StackTest, found"),
     "wrong duration": ({"tests": [{"name": "a", "within": "soon"}]}, "tests[0].within: "),
     "no such file": (

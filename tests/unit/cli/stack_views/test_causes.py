@@ -421,7 +421,7 @@ def test_a_ready_object_waits_with_what_it_requires() -> None:
     )
     [_, web] = stack_view.describe_rows(objects)
 
-    assert (web.state, web.note) == (RowState.WAITING, "waits for db; its object stays as it was until then")
+    assert (web.state, web.note) == (RowState.WAITING, "waits for db; its object stays unchanged until then")
 
 
 def test_an_update_that_hangs_has_a_way_back() -> None:

@@ -107,7 +107,7 @@ def test_a_reversible_change_says_what_it_leaves() -> None:
         pytest.param(GRADED[2:], "1 created; can be undone: yes (reversible)", id="reversible"),
         pytest.param(GRADED[1:], "1 created, 1 deleted; can be undone: with new objects (recreates)", id="recreates"),
         pytest.param(
-            (GRADED[2], CHANGES[5]), "1 created, 1 stopped; can be undone: yes (reversible), as far as it is known", id="stopped"
+            (GRADED[2], CHANGES[5]), "1 created, 1 stopped; can be undone: yes (reversible), as far as is known", id="stopped"
         ),
         pytest.param((CHANGES[5],), "1 stopped", id="nothing-is-graded"),
     ],

@@ -144,7 +144,7 @@ def mark(**spec: Any) -> Review:
         ({"stackName": "shop", "resource": "b"}, "spec.resource: Stack shop has no resource b; it has: a"),
         (
             {"stackName": "shoop", "resource": "a"},
-            "spec.stackName: namespace a has no Stack shoop; name an existing one",
+            "spec.stackName: namespace a has no Stack shoop; use an existing one",
         ),
         ({"stackName": "moving", "resource": "b"}, ""),
         ({"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}, ""),
@@ -208,6 +208,6 @@ async def test_a_request_to_restore_is_reviewed_when_it_is_made(stored: Any, den
     result = await reviewer.review_stack(asked)
     kept = await reviewer.review_stack(write(SOUND, old=asked.spec, rollback={"toSnapshot": "one"}, paused=True))
 
-    assert result.denial == (f"spec.rollback.toSnapshot: {denial}; name one of this Stack" if denial else "")
+    assert result.denial == (f"spec.rollback.toSnapshot: {denial}; use a StackSnapshot of this Stack" if denial else "")
     assert (len(result.warnings), warning in "".join(result.warnings)) == (1 if warning else 0, True)
     assert kept == ReviewResult()

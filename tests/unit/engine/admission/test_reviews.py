@@ -160,7 +160,9 @@ async def test_a_resource_beyond_the_boundary_is_denied() -> None:
     loot = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "b"}}}}
     result = await make_reviewer().review_stack(write(loot))
 
-    assert "spec.template.resources.a: is in namespace b, but a Stack may only have objects in its own" in result.denial
+    assert (
+        "spec.template.resources.a: is in namespace b, but a Stack can only manage objects in its own" in result.denial
+    )
 
 
 OPTIONS = {

@@ -381,9 +381,9 @@ def test_all_missing_sources_are_named_at_once() -> None:
     with pytest.raises(SourceNotFound) as caught:
         read(SHELF, {"templateRefs": refs})
     assert str(caught.value).splitlines() == [
-        "spec.templateRefs[0].key: configmap/web has no key 'x.yaml' in data; its keys there: template.yaml",
+        "spec.templateRefs[0].key: configmap/web has no key 'x.yaml' in data; existing keys: template.yaml",
         "spec.templateRefs[1]: configmap/gone does not exist in namespace shop; create it",
-        "spec.templateRefs[2].key: configmap/broken has no key 'c.gz' in binaryData; its keys there: a.gz and b.gz",
+        "spec.templateRefs[2].key: configmap/broken has no key 'c.gz' in binaryData; existing keys: a.gz and b.gz",
     ]
 
 
@@ -419,7 +419,7 @@ def test_bombs_are_not_inflated_together() -> None:
     ("wrong", "message"),
     [
         pytest.param({"resources": []}, "resources: must be a mapping, found list", id="no mapping"),
-        pytest.param({"resource": {}}, "resource: is not a part of a template", id="unknown part"),
+        pytest.param({"resource": {}}, "resource: is not a section of a template", id="unknown part"),
     ],
 )
 def test_a_part_that_cannot_be_united_is_named(wrong: Object, message: str) -> None:

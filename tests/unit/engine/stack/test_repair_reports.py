@@ -105,4 +105,4 @@ async def test_a_thousand_repairs_are_not_a_thousand_events(world: FakeWorld) ->
     await world.wait_rest()
     spent, said = world.traffic.count(before), find_repairs(world)
     assert (spent["apply"], spent["get"], len(said)) == (count, limits.REPAIR_EVENTS, limits.REPAIR_EVENTS)
-    assert sum(text.endswith("for 10 minutes, only the operator's log has further repairs") for text in said) == 1
+    assert sum(text.endswith("for 10 minutes, further repairs appear only in the operator's log") for text in said) == 1

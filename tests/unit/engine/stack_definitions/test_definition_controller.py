@@ -141,7 +141,7 @@ async def test_an_option_that_is_dropped_still_counts_for_the_instances_that_sta
     await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
     await world.wait_rest()
     held = (await read(world, DEFINITION))["status"]["rollout"]["heldInstances"]
-    assert "spec.stack.deletionPolicy: is no option of StackDefinition" in held[0]["message"]
+    assert "spec.stack.deletionPolicy: is not an option of StackDefinition" in held[0]["message"]
     assert (await read(world, SITE))["spec"]["stack"] == {"deletionPolicy": "Abandon"}
 
     await world.user.delete(SITE)
@@ -371,7 +371,7 @@ async def test_a_kind_whose_instances_choose_rights_is_served_after_the_policy_t
     )
     await world.wait(10.0)
     reason, message = find_ready(await read(world, DEFINITION))
-    assert (reason, "may not write the ValidatingAdmissionPolicy" in message) == ("KindTaken", True)
+    assert (reason, "is not allowed to write the ValidatingAdmissionPolicy" in message) == ("KindTaken", True)
     assert await world.user.find(KIND) is None
 
     world.traffic.troubles.clear()
@@ -428,7 +428,7 @@ async def test_a_role_of_another_client_is_neither_changed_nor_deleted(world: Fa
     )
     await world.wait(10.0)
     reason, message = find_ready(await read(world, DEFINITION))
-    assert (reason, "a ClusterRole sites-edit exists" in message) == ("RolesRefused", True)
+    assert (reason, "a ClusterRole sites-edit already exists" in message) == ("RolesRefused", True)
     await world.user.replace_spec(DEFINITION, make_spec())
     await world.wait_rest()
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
@@ -574,7 +574,7 @@ async def test_objects_are_written_as_the_account_of_the_definition_and_beside_t
     await world.wait_rest()
     reason, message = find_ready(await read(world, SITE))
     assert reason == "NamespaceNotAllowed"
-    assert f"StackDefinition {NAME} may only make objects in the namespace of each of its instances, default" in message
+    assert f"StackDefinition {NAME} can only create objects in the namespace of each instance, default" in message
 
 
 @fake_world.in_world
@@ -639,7 +639,7 @@ async def test_a_mark_names_an_instance_by_its_kind_and_name(world: FakeWorld) -
     page = await read(world, PAGE)
     said = [await read_mark(world, name) for name in ("site-two", "spot-one")]
     assert said[0] == "namespace default has no Site two; there are: one"
-    assert said[1] == "no StackDefinition makes the kind Spot, or several do; state spec.stackRef.group"
+    assert said[1] == "none or several StackDefinitions define the kind Spot; set spec.stackRef.group"
 
     await world.user.create(make_mark(kind="Site", name="one"))
     await world.wait_rest()

@@ -148,7 +148,7 @@ def test_a_client_certificate_needs_its_key() -> None:
         ({"cluster": {"server": 7}}, "is not a URL"),
         ({"cluster": {"server": None}}, "is not a URL"),
         ({"context": {"namespace": "../kube-system"}}, "contexts[1].context.namespace is not the name of a namespace"),
-        ({"context": {"user": "missing"}}, "contexts[1].context.user names no entry of users"),
+        ({"context": {"user": "missing"}}, "contexts[1].context.user does not match an entry of users"),
         ({"context": {"cluster": None}}, "contexts[1].context.cluster is missing"),
     ],
 )

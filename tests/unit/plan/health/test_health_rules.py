@@ -133,7 +133,7 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("just made", STATEFUL_SET, make({"replicas": 3}), PROGRESSING, "LessThanCreated", "0 of 3 pods are created"),
     ("spec not seen yet", STATEFUL_SET, stateful_set(observedGeneration=1), PROGRESSING, "NotObserved", "its controller has observed generation 1 of 2"),
     ("a pod is not ready", STATEFUL_SET, stateful_set(readyReplicas=2), PROGRESSING, "LessThanReady", "2 of 3 pods are ready"),
-    ("a pod that is not replaced", STATEFUL_SET, stateful_set({"ordinals": {"start": 1}}, readyReplicas=2, currentReplicas=2, updatedReplicas=2), PROGRESSING, "PodNotReplaced", "waits for pod/a-3, which has another revision of the template and is not ready; its controller replaces it only once it is ready: unless it still starts, delete it: kubectl delete pod a-3"),
+    ("a pod that is not replaced", STATEFUL_SET, stateful_set({"ordinals": {"start": 1}}, readyReplicas=2, currentReplicas=2, updatedReplicas=2), PROGRESSING, "PodNotReplaced", "waits for pod/a-3, which has another revision of the template and is not ready; its controller does not replace it until it is ready; if it does not start, delete it: kubectl delete pod a-3"),
     ("a pod is not ready for long enough", STATEFUL_SET, stateful_set({"minReadySeconds": 9}, availableReplicas=2), PROGRESSING, "LessThanAvailable", "2 of 3 pods are available"),
     ("a pod too many", STATEFUL_SET, stateful_set(replicas=4), PROGRESSING, "PodsTerminating", "1 surplus pod is not deleted yet"),
     ("old pods", STATEFUL_SET, stateful_set(**MOVING, updatedReplicas=1), PROGRESSING, "LessThanUpdated", "1 of 3 pods are updated"),

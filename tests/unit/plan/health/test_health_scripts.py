@@ -56,8 +56,8 @@ def make_rules(scripts: Scripts, key: str = KEY, text: str = "return hs") -> Hea
         (verdict("Degraded", "no"), ("failed", "Degraded", "no")),
         (verdict("Missing"), ("unknown", "Missing", "its controller has not reported why")),
         (verdict("Unknown"), ("unknown", "Unknown", "its controller has not reported why")),
-        (verdict("Sunny"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: 'Sunny' is no health status")),
-        (verdict(""), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: '' is no health status")),
+        (verdict("Sunny"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: 'Sunny' is not a health status")),
+        (verdict(""), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: '' is not a health status")),
         (Value(b"null"), ("progressing", "Booting", "its phase is Booting")),
         (Failure("script:1: boom"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: script:1: boom")),
         (Excess("took more than 1 s of CPU"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: took more than 1 s of CPU")),
@@ -148,9 +148,9 @@ def test_kinds_are_named_as_argo_cd_names_them() -> None:
     [
         ({"resource.customizations.health.": "x"}, "resource.customizations.health.: names no kind; write resource.customizations.health.<group>_<Kind>, or only the kind in the core group"),
         ({"resource.customizations.health._Pod": "x"}, "resource.customizations.health._Pod: names no kind; write resource.customizations.health.<group>_<Kind>, or only the kind in the core group"),
-        ({"resource.customizations": "["}, "resource.customizations: is no YAML: line 2, column 1: while parsing a flow node: did not find expected node content"),
+        ({"resource.customizations": "["}, "resource.customizations: is not valid YAML: line 2, column 1: while parsing a flow node: did not find expected node content"),
         ({"resource.customizations": "[]"}, "resource.customizations: must be a map of kinds, each with health.lua"),
-        ({KEY: "x", "ours": "- {kinds: [example.com/Gadget], cases: [{state: ready}]}"}, f"{KEY}: example.com/Gadget has a rule already (ours, line 1); take one of them out"),
+        ({KEY: "x", "ours": "- {kinds: [example.com/Gadget], cases: [{state: ready}]}"}, f"{KEY}: example.com/Gadget already has a rule (ours, line 1); remove one of them"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_key(documents: dict[str, str], expected: str) -> None:

@@ -145,7 +145,7 @@ def test_only_what_rules_read_is_kept() -> None:
         pytest.param("- kinds: [x/Y]\n  cases:\n  - state: ready\n    when: self.status.", ["r, line 4: unexpected '.' (at column 13 of `self.status.`)"], id="no CEL"),
         pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: object.a == 1}]}", ["r, line 1: the name 'object' is not defined in `object.a == 1`; the object is self, the condition that the case matches is condition"], id="a name that is not there"),
         pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: 'condition.reason == \"\"'}]}", ["r, line 1: `condition.reason == \"\"` uses condition, but its case matches no condition; add e.g. condition: Ready=False"], id="a condition that is not asked about"),
-        pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: self.a + 'x' }]}", ["r, line 1: must give true or false, `self.a + 'x'` gives text; compare it with something"], id="no test"),
+        pytest.param("- {kinds: [x/Y], cases: [{state: ready, when: self.a + 'x' }]}", ["r, line 1: must give true or false, `self.a + 'x'` gives text; add a comparison"], id="no test"),
         pytest.param("- {kinds: [x/Y], cases: [{state: ready, message: '${self.a'}]}", ["r, line 1: a ${ has no closing brace in '${self.a'"], id="an open brace"),
         pytest.param("- {kinds: [x/Y], cases: [{state: ready}]}\n- {kinds: [x/Y], cases: [{state: failed}]}", ["r, line 2: x/Y already has a rule (r, line 1); remove one of them"], id="twice"),
         pytest.param("- {kinds: [Secret], cases: [{state: ready, message: '${self.data.password}'}]}", ["r, line 1: a rule for Secrets must not read their data, which would appear in statuses; read its type or metadata"], id="a Secret's data"),

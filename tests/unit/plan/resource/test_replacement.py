@@ -390,7 +390,7 @@ def test_a_failure_that_was_not_counted_is_reported_and_not_acted_upon() -> None
     ids=["holds nothing", "holds data", "unknown"],
 )
 def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expected: Replacement) -> None:
-    whose = ChildOwner(stack=STACK, resource="a", requires=(), signer=HASHER)
+    whose = ChildOwner(stack=STACK, resource="a", requires=(), hashes=HASHER)
     served = dataclasses.replace(CONFIG_MAP, name=kind)
     wanted = desired.make_desired({}, kind=served, hash_=HASHER.hash({}), owner=whose)
     assert replacement.find_policy(one("x").resources["a"], wanted) is expected

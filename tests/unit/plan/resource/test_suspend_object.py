@@ -290,7 +290,7 @@ def settle(
         ),
         pytest.param(settle(ResourceState.FAILED, AWAKE), False, id="it runs already"),
         pytest.param(settle(ResourceState.FAILED, make_remembering(None)), False, id="it never was suspended"),
-        pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is no object"),
+        pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is not an object"),
     ],
 )
 def test_what_is_stuck_is_restored(status: ResourceStatus, is_restored: bool) -> None:

@@ -172,7 +172,7 @@ def test_a_change_that_waits_because_it_was_made_several_times_says_so() -> None
     held = enforcement.delay_repeated("web", STATUS, memory=memory, now=108.0)
 
     assert held.step is None
-    assert held.message.startswith("was written several times lately with the same content")
-    assert "a retry request tries once more at once" in held.message
+    assert held.message.startswith("was written several times recently with the same content")
+    assert "request a retry to try again now" in held.message
     assert held.requeue_at is not None
     assert held.requeue_at > 108.0

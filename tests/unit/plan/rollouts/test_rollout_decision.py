@@ -97,7 +97,7 @@ def test_a_failure_in_the_first_wave_leaves_all_others_alone() -> None:
     assert [each.revision for each in cluster.instances.values()].count(1) == 199
     reason, message = rollout_report.explain(found)
     assert reason == "RolloutStopped"
-    assert "(1 object): 0 of 200 objects are ready with revision 2; 1 failed" in message
+    assert "(1 instance): 0 of 200 instances are ready with revision 2; 1 failed" in message
 
 
 def test_what_failed_goes_back_where_the_definition_says_so() -> None:
@@ -476,7 +476,8 @@ def test_one_that_was_held_goes_back_once_it_is_released() -> None:
     cluster = Cluster([make(0), make(1, revision=2, hold="is paused")], {"onFailure": "Rollback"})
     found = cluster.run(2, lambda each: Health.FAILED if each.revision == 2 else Health.WELL)
     assert rollout_report.explain(found)[1] == (
-        "revision 2 was rolled back: 1 still have it; 1 held: n/i001: is paused; all other objects are back at revision 1; "
+        "revision 2 was rolled back: 1 still have it; 1 held: n/i001: is paused; all other instances are back at "
+        "revision 1; "
         "correct the definition"
     )
 

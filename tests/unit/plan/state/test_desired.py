@@ -28,7 +28,7 @@ ROLE = Kind(
 
 def want(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP) -> DesiredResource:
     """The desired state of the resource `webConfig`, which requires `db`."""
-    whose = ChildOwner(stack=STACK, resource="webConfig", requires=("db/2",), signer=HASHER)
+    whose = ChildOwner(stack=STACK, resource="webConfig", requires=("db/2",), hashes=HASHER)
     return desired.make_desired(manifest, kind=kind, hash_=HASHER.hash(manifest), owner=whose)
 
 

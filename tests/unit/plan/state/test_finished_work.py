@@ -155,3 +155,22 @@ def test_what_runs_and_goes(kind: str, spec: Any, is_run: bool, goes: bool) -> N
 )
 def test_what_has_finished_by_its_own_words(status: Any, is_done: bool) -> None:
     assert run_policy.says_done({"status": status}) is is_done
+
+
+def test_work_from_before_a_restore_is_recognized_by_its_former_hash_until_it_is_forgotten() -> None:
+    before, after = HASHES.of_stack("before"), HASHES.of_stack("after")
+    work = FinishedWork()
+    work.add("migrate", ref("shop-migrate"), before.hash("v1"), wanted=())
+    restored = FinishedWork()
+    restored.load_former(work.encode(), stack_uid="before")
+    again = FinishedWork()
+    again.load(restored.encode())
+
+    for each in (restored, again):
+        assert not each.has("migrate", after.hash("v1"))
+        assert each.has_former("migrate", None, lambda uid: after.of_stack(uid).hash("v1"))
+        assert each.has_former("renamed", ref("shop-migrate"), lambda uid: after.of_stack(uid).hash("v1"))
+        assert not each.has_former("renamed", None, lambda uid: after.of_stack(uid).hash("v1"))
+        assert not each.has_former("migrate", None, lambda uid: after.of_stack(uid).hash("v2"))
+    again.forget("migrate", after.hash("v1"))
+    assert again.encode() == []

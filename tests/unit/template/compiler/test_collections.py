@@ -288,7 +288,7 @@ def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: 
             each_zone(),
             "  other: " + config("{}", "dependsOn: ['workers[c]']"),
             "other.dependsOn[0]",
-            "there is no member 'workers[c]'; 'workers' has b, a; name one of them",
+            "there is no member 'workers[c]'; 'workers' has b, a; use one of them",
             id="a member that is not there",
         ),
         pytest.param(
@@ -324,14 +324,14 @@ def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: 
             config("{}", "forEach: params.secrets"),
             "",
             "workers.forEach",
-            "takes keys from something sensitive",
+            "takes keys from a sensitive value",
             id="a sensitive map",
         ),
         pytest.param(
             config("{}", "forEach: params.secret, key: item"),
             "",
             "workers.key",
-            "takes keys from something sensitive",
+            "takes keys from a sensitive value",
             id="a sensitive key",
         ),
         pytest.param(

@@ -193,7 +193,7 @@ def test_a_test_that_is_no_truth_is_broken() -> None:
     outcome = test.evaluate({"config": {"a": 1}})
     assert isinstance(outcome, EvaluationError)
     assert outcome.path == "spec.template.resources.config.readyWhen[0]"
-    assert outcome.message == "must give true or false, `config.a` gives the number 1; compare it with something"
+    assert outcome.message == "must give true or false, `config.a` gives the number 1; add a comparison"
 
 
 @pytest.mark.parametrize("test", ["params.count > 1", "true", "gone.?a.orValue(1) == 1"])

@@ -137,7 +137,7 @@ def test_expressions(spec: str, path: str, message: str) -> None:
         (
             "when: params.count",
             "when",
-            "must give true or false, `params.count` gives an integer; compare it with something",
+            "must give true or false, `params.count` gives an integer; add a comparison",
         ),
         ("when: 3", "when", 'must be an expression, found the number 3; write e.g. "params.replicas > 1"'),
         (
@@ -149,7 +149,7 @@ def test_expressions(spec: str, path: str, message: str) -> None:
         (
             "readyWhen: [a.data.k]",
             "readyWhen[0]",
-            "must give true or false, `a.data.k` gives text; compare it with something",
+            "must give true or false, `a.data.k` gives text; add a comparison",
         ),
         (
             "readyWhen: [a.dta.k == 'x']",

@@ -81,7 +81,13 @@ def test_what_an_external_object_is_chosen_by_is_named() -> None:
     account = {"namespace": "n", "name": "a"}
     found = interpolation_warnings.find_warnings({"account": account, "template": {"resources": resources}})
     assert [each.partition(",")[0] for each in found] == [
-        "spec.template.resources.a.externalRef.metadata.namespace: the parameter y chooses where an object is read",
-        "spec.template.resources.a.externalRef.metadata.name: the parameter x chooses which object is read",
-        "spec.template.resources.b.externalRef.metadata.selector.matchLabels.a: the parameter w chooses which objects are read",
+        (
+            "spec.template.resources.a.externalRef.metadata.namespace: the parameter y determines the namespace from "
+            "which an object is read"
+        ),
+        "spec.template.resources.a.externalRef.metadata.name: the parameter x determines which object is read",
+        (
+            "spec.template.resources.b.externalRef.metadata.selector.matchLabels.a: the parameter w determines which "
+            "objects are read"
+        ),
     ]

@@ -118,7 +118,7 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
         ),
         pytest.param(
             "parameters: {p: {type: object, properties: {a: {sensitive: true}}}}\nresources: {}",
-            "spec.template.parameters.p.properties.a.sensitive: 'sensitive' is not a rule",
+            "spec.template.parameters.p.properties.a.sensitive: 'sensitive' is not a parameter rule",
             id="only a parameter as a whole",
         ),
         pytest.param(
@@ -333,7 +333,7 @@ def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
     (mistake,) = find_mistakes(resources)
 
     assert mistake.startswith(f"spec.template.resources.a.manifest.{place}: contains the placeholder that people see")
-    assert "or ${'(sensitive)'} if the very word is meant" in mistake
+    assert "or ${'(sensitive)'} if this literal text is intended" in mistake
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,13 @@ def test_it_says_what_the_reference_says(rules: Any, value: Any) -> None:
         ({"const": "a"}, "b", "must be the text 'a', found the text 'b'"),
         ({"multipleOf": 2}, 3, "must be a multiple of 2, found the number 3"),
         ({"additionalProperties": False}, {"a": 1}, "'a' is not one of the properties"),
-        ({"anyOf": [False]}, 1, "must fit one of the 1 rules of anyOf, found the number 1"),
-        ({"oneOf": [True, True]}, 1, "must fit exactly one of the 2 rules of oneOf and fits 2, found the number 1"),
-        ({"not": {}}, 1, "must not fit the rules of not, found the number 1"),
+        ({"anyOf": [False]}, 1, "must match one of the 1 rules of anyOf, found the number 1"),
+        (
+            {"oneOf": [True, True]},
+            1,
+            "must match exactly one of the 2 rules of oneOf but matches 2, found the number 1",
+        ),
+        ({"not": {}}, 1, "must not match the rules of not, found the number 1"),
         ({"enum": list(range(100))}, "x", f"{', '.join(f'the number {n}' for n in range(12))} and 88 more, found"),
         ({"pattern": "x" * 1000}, "x" * 100_000, "has 100000 characters, but at most 9"),
     ],
@@ -98,10 +102,10 @@ def test_messages(rules: Any, value: Any, expected: str) -> None:
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        ({"$ref": "http://127.0.0.1:1/x"}, "[$ref]: '$ref' is not a rule of a parameter"),
-        ({"items": {"$dynamicRef": "#"}}, ".items[$dynamicRef]: '$dynamicRef' is not a rule of a parameter"),
-        ({"patternProperties": {"(a+)+": {}}}, ".patternProperties: 'patternProperties' is not a rule of a parameter"),
-        ({"contains": {}}, ".contains: 'contains' is not a rule"),
+        ({"$ref": "http://127.0.0.1:1/x"}, "[$ref]: '$ref' is not a parameter rule"),
+        ({"items": {"$dynamicRef": "#"}}, ".items[$dynamicRef]: '$dynamicRef' is not a parameter rule"),
+        ({"patternProperties": {"(a+)+": {}}}, ".patternProperties: 'patternProperties' is not a parameter rule"),
+        ({"contains": {}}, ".contains: 'contains' is not a parameter rule"),
         (
             {"properties": {"a": {"pattern": "("}}},
             ".properties.a.pattern: is not a valid regular expression: missing ): (",

@@ -140,11 +140,14 @@ def test_everything_is_named_at_once() -> None:
     ("rules", "expected"),
     [
         ("string", ["p.x: must be a map of rules, found the text 'string'; write e.g. x: {type: string, default: …}"]),
-        ({"tpye": "string"}, ["p.x.tpye: 'tpye' is not a rule of a parameter; did you mean 'type'?"]),
+        ({"tpye": "string"}, ["p.x.tpye: 'tpye' is not a parameter rule; did you mean 'type'?"]),
         (
             {"deprecated": True},
             [
-                "p.x.deprecated: 'deprecated' is not a rule of a parameter; known are type, default, enum, minimum, pattern, items, properties …"
+                (
+                    "p.x.deprecated: 'deprecated' is not a parameter rule; known rules: type, default, enum, minimum, "
+                    "pattern, items, properties …"
+                )
             ],
         ),
         (
@@ -157,9 +160,9 @@ def test_everything_is_named_at_once() -> None:
         ({"type": "integer", "default": "x"}, ["p.x.default: must be of type integer, found the text 'x'"]),
         (
             {"properties": {"a": {"typ": 1}}},
-            ["p.x.properties.a.typ: 'typ' is not a rule of a parameter; did you mean 'type'?"],
+            ["p.x.properties.a.typ: 'typ' is not a parameter rule; did you mean 'type'?"],
         ),
-        ({"items": {"typ": 1}}, ["p.x.items.typ: 'typ' is not a rule of a parameter; did you mean 'type'?"]),
+        ({"items": {"typ": 1}}, ["p.x.items.typ: 'typ' is not a parameter rule; did you mean 'type'?"]),
     ],
     ids=[
         "no rules",

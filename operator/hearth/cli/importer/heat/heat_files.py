@@ -42,7 +42,7 @@ class HeatFolders:
         """Return the file with that name next to another one, or in one of the directories. Raises Lost."""
         name = name.removeprefix("file://")
         if "://" in name:
-            raise Lost(f"{error_hints.shorten(name)} is in a network; pass a copy of the file")
+            raise Lost(f"{error_hints.shorten(name)} is a URL; download the file, and refer to the copy")
         places = [*([beside] if beside is not None else []), *self._folders]
         try:
             found = [path for place in places if (path := (place / name).resolve()).is_file()]
@@ -78,7 +78,7 @@ def parse_document(text: SourceText) -> Mapping[str, Any]:
     if len(documents) == 1 and isinstance(documents[0], dict):
         return documents[0]
     found = error_hints.describe(documents[0]) if len(documents) == 1 else f"{len(documents)} documents"
-    raise InvalidDefinition([Mistake(path=text.source, message=f"must be one map, found {found}")])
+    raise InvalidDefinition([Mistake(path=text.source, message=f"must be a single map, found {found}")])
 
 
 def parse_template(text: SourceText) -> Mapping[str, Any]:
@@ -86,7 +86,7 @@ def parse_template(text: SourceText) -> Mapping[str, Any]:
     document = parse_document(text)
     mistakes = list(find_wrong_sections(document, text.source))
     if "heat_template_version" not in document:
-        kind = "a template of CloudFormation" if "AWSTemplateFormatVersion" in document else "no template of Heat"
+        kind = "a CloudFormation template" if "AWSTemplateFormatVersion" in document else "not a Heat template"
         message = f"is {kind}: heat_template_version is missing"
         mistakes = [Mistake(path=text.source, message=message)]
     if mistakes:

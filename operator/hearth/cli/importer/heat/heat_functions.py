@@ -293,7 +293,7 @@ def repeat(argument: Any, references: References) -> Value:
         is_paired = permutations in (False, "false")
         rows = list(itertools.islice((zip if is_paired else itertools.product)(*lists.values()), COMBINATIONS + 1))
         if len(rows) > COMBINATIONS:
-            raise Lost(f"repeat makes more than {COMBINATIONS} elements")
+            raise Lost(f"repeat produces more than {COMBINATIONS} elements")
         return [fill(template, dict(zip(lists, row, strict=True)), references) for row in rows]
     if len(lists) > 1:
         raise Lost("repeat over several lists that are only known at run time")
@@ -499,5 +499,5 @@ FUNCTIONS: Final[Mapping[str, Callable[[Any, References], Value]]] = {
     "Fn::Select": select_element,
 }
 WITHOUT_FORM: Final[Mapping[str, str]] = {
-    "resource_facade": "resource_facade has no equivalent: a nested Stack does not know the resource that it is",
+    "resource_facade": "resource_facade has no equivalent: a nested Stack cannot read the resource that created it",
 }

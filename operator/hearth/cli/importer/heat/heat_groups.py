@@ -145,7 +145,7 @@ def make_group(
     )
     if hidden:
         if any(isinstance(value, str | Mixed) and pattern and pattern in str(value) for value in hidden.values()):
-            raise Lost("a value is hidden and has the index of the member")
+            raise Lost("a hidden value contains the index of the member")
         texts = {
             nested.scope.parameter_names[name]: heat_values.to_string(value)
             for name, value in hidden.items()
@@ -219,7 +219,7 @@ class MemberValues:
     def add_secret(self, name: str, values: Mapping[str, Value]) -> Expression:
         """Pass on a Secret with values that are the same for all members. Raises Lost."""
         if not heat_values.is_plain(dict(values)):
-            raise Lost("a hidden value is not the same for all members")
+            raise Lost("a hidden value differs between members")
         return self.lift(self._scope.add_secret(name, values))
 
 
@@ -230,7 +230,7 @@ def read_size(resource: HeatResource, scope: TemplateScope) -> Value:
         return heat_values.to_integer(scope.translate(properties.get("count", 1)))
     for name in ("min_size", "max_size", "cooldown"):
         if name in properties:
-            reason = "is for a HorizontalPodAutoscaler or KEDA, which scale the ResourceGroup"
+            reason = "has no equivalent; scale the ResourceGroup with a HorizontalPodAutoscaler or KEDA"
             resource.losses.append(Loss(place=f"properties.{name}", reason=reason, value=properties[name]))
     size = properties.get("desired_capacity", properties.get("min_size", 1))
     return heat_values.to_integer(scope.translate(size))
@@ -246,7 +246,7 @@ def read_rolling(resource: HeatResource) -> Object:
     resource.losses += [
         Loss(
             place=f"update_policy.{error_hints.shorten(name)}",
-            reason="new members are created at once",
+            reason="new members are created immediately",
             value=policy[name],
         )
         for name in unknown

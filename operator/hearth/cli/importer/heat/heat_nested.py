@@ -181,7 +181,7 @@ def read_context(resource: HeatResource, scope: TemplateScope) -> Object:
                 f"{resource.stated_name} is in another region: a Secret {shown} must contain a kubeconfig of the cluster of its controllers"
             )
         else:
-            reason = "the kubeconfig and clouds.yaml there say it"
+            reason = "the kubeconfig and clouds.yaml of that region specify it"
             resource.losses.append(
                 Loss(place=f"properties.context.{error_hints.shorten(str(name))}", reason=reason, value=value)
             )

@@ -53,7 +53,9 @@ def make_external(resource: HeatResource, scope: TemplateScope) -> Object:
     """Return an object for an existing resource, found by its ID and never written. Raises Lost."""
     identity = heat_values.to_string(scope.translate(resource.stated["external_id"]))
     resource.losses += [
-        Loss(place=f"properties.{error_hints.shorten(name)}", reason="an external resource is not changed", value=value)
+        Loss(
+            place=f"properties.{error_hints.shorten(name)}", reason="external resources are never changed", value=value
+        )
         for name, value in resource.properties.items()
     ]
     return scope.make_import(resource.kind, {"id": identity})
@@ -64,7 +66,7 @@ def merge(resource: HeatResource, scope: TemplateScope) -> None:
     row = resource.row
     target = find_joined(resource, scope)
     if "condition" in resource.stated:
-        raise Lost("has a condition, and becomes a field of another object")
+        raise Lost("has a condition, but becomes a field of another object")
     fields, losses = ObjectRules(resource, scope).make_fields()
     resource.losses += losses
     made = object_fields.find(target.made, "manifest", "spec", "resource")
@@ -163,7 +165,7 @@ class ObjectRules:
         networks = self._resource.properties.get("networks")
         if not networks:
             chosen = self._scope.add_parameter(
-                NETWORK, {"type": "string", "description": "Network of servers that name none"}
+                NETWORK, {"type": "string", "description": "Network for servers that specify none"}
             )
             reason = f"Nova would choose a network; set the parameter {NETWORK}"
             self._maker.losses.append(Loss(place="properties.networks", reason=reason))
@@ -183,7 +185,7 @@ class ObjectRules:
             return {"portRef": self._scope.refer(known["port"], "Port")}
         network = known.get("network", known.get("uuid"))
         if network is None:
-            reason = "names neither network nor port"
+            reason = "specifies neither a network nor a port"
             self._maker.losses.append(Loss(place=place, reason=reason, value=stated))
             return None
         row = heat_types.read_table()["OS::Neutron::Port"]
@@ -236,7 +238,7 @@ class ObjectRules:
                 made = self._scope.add_resource(f"{self._resource.name}-volume{at or ''}", {"manifest": manifest})
                 volume = make_expression(f"{made}.metadata.name", "string")
             if volume is None:
-                reason = "the controller attaches volumes, and those that it makes of an image"
+                reason = "the controller only attaches existing volumes and volumes that it creates from an image"
                 self._maker.losses.append(Loss(place=place, reason=reason, value=each))
             elif is_boot:
                 self._fields["bootVolume"] = {"volumeRef": volume}

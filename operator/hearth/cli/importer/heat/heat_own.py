@@ -41,7 +41,7 @@ def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
         resource.made = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"value": content}}}
         for name in resource.properties:
             if name not in ("length", "salt"):
-                reason = "the text has digits and letters from a to f"
+                reason = "the text contains only hexadecimal digits"
                 resource.losses.append(
                     Loss(
                         place=f"properties.{error_hints.shorten(name)}", reason=reason, value=resource.properties[name]
@@ -109,7 +109,7 @@ def declare_handle(resource: HeatResource, _scope: TemplateScope) -> None:
         if [*path] == ["curl_cli"]:
             # The command that does nothing, with any arguments: a server has no credentials of the cluster.
             return ":"
-        raise Lost("a handle has no address here: signals are written into the ConfigMap of the wait condition")
+        raise Lost("a handle has no address here: write signals to the ConfigMap of the wait condition")
 
     resource.read_identity = lambda: read(("endpoint",))
     resource.read_attribute = read
@@ -127,10 +127,10 @@ def declare_wait(resource: HeatResource, scope: TemplateScope) -> None:
             "readyWhen": Finished([f"size({data}) >= {count}"]),
             "manifest": {"apiVersion": "v1", "kind": "ConfigMap"},
         }
-        reason = "a signal is a key of its ConfigMap, which a server cannot write without credentials of the cluster"
+        reason = "a signal is a key in its ConfigMap, which a server cannot write without cluster credentials"
         resource.losses.append(Loss(place="properties.handle", reason=reason))
         if "timeout" in properties:
-            reason = "the timeout of the Stack counts (spec.timeout)"
+            reason = "the Stack's timeout (spec.timeout) applies"
             resource.losses.append(Loss(place="properties.timeout", reason=reason, value=properties["timeout"]))
 
     resource.read_identity = lambda: heat_nested.read_name(resource, scope)
@@ -143,7 +143,7 @@ def only(name: str, read: Callable[[], Value]) -> Callable[[Sequence[Value]], Va
 
     def read_attribute(path: Sequence[Value]) -> Value:
         if not path or path[0] != name:
-            raise Lost(f"there is only the attribute {name}")
+            raise Lost(f"the only attribute is {name}")
         return heat_functions.select(read(), path[1:])
 
     return read_attribute

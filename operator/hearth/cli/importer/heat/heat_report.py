@@ -138,7 +138,7 @@ def write_value(value: Any) -> str:
     return (
         text
         if len(text) <= COMMENT_LENGTH
-        else f"{text[:COMMENT_LENGTH]}\n… ({len(text) - COMMENT_LENGTH} characters more)"
+        else f"{text[:COMMENT_LENGTH]}\n… ({len(text) - COMMENT_LENGTH} more characters)"
     )
 
 

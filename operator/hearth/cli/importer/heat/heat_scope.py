@@ -162,7 +162,9 @@ class TemplateScope:
             case "OS::stack_id":
                 return make_expression("stack.uid", "string")
             case "OS::project_id":
-                self.losses.append(Loss(place="OS::project_id", reason="is a parameter that you set: projectId"))
+                self.losses.append(
+                    Loss(place="OS::project_id", reason="becomes the parameter projectId, which you must set")
+                )
                 return self.add_parameter("projectId", {"type": "string", "description": "ID of the project"})
         if name not in self.parameters:
             raise Lost(f"there is no parameter {error_hints.shorten(name)}")
@@ -198,7 +200,7 @@ class TemplateScope:
 
     def _read_deeper(self, read: Callable[[], Value]) -> Value:
         if self._depth >= READS:
-            raise Lost("refers to itself, or too deep")
+            raise Lost("refers to itself or is nested too deeply")
         self._depth += 1
         try:
             return read()
@@ -349,7 +351,7 @@ class TemplateScope:
         """Raise Lost if a value reads a hidden output, which only outputs may read."""
         for text in list_expressions(value) if not isinstance(value, str) else [value]:
             if find_beginning(text, self.unreadable):
-                raise Lost("reads an output of a nested Stack that is hidden; pass the value in a Secret")
+                raise Lost("reads a hidden output of a nested Stack; pass the value in a Secret")
 
 
 def find_beginning(text: str, beginnings: Iterable[str]) -> bool:

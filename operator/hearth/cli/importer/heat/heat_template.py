@@ -98,7 +98,7 @@ def convert_stack(
     for each, value in environment.parameters.items():
         if each not in scope.parameters:
             losses.append(
-                Loss(place=f"parameters.{error_hints.shorten(each)}", reason="is no parameter of the template")
+                Loss(place=f"parameters.{error_hints.shorten(each)}", reason="is not a parameter of the template")
             )
             continue
         try:

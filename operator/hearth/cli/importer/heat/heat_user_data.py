@@ -46,11 +46,11 @@ def convert(resource: HeatResource, scope: TemplateScope) -> None:
     text = read_config(resource, scope)
     group = resource.properties.get("group")
     if resource.type == "OS::Heat::StructuredConfig" or (resource.type == CONFIGS[0] and group not in AT_BOOT):
-        reason = "nothing runs it: a Secret keeps its text"
+        reason = "nothing runs it: its text is only stored in a Secret"
         resource.losses.append(Loss(place="properties.group", reason=reason, value=group))
     for name in ("outputs", "options"):
         if resource.properties.get(name):
-            loss = Loss(place=f"properties.{name}", reason="a server reports nothing", value=resource.properties[name])
+            loss = Loss(place=f"properties.{name}", reason="servers report no results", value=resource.properties[name])
             resource.losses.append(loss)
     manifest = {"apiVersion": "v1", "kind": "Secret", "stringData": {KEY: text}}
     resource.made = {"updatePolicy": {"replace": "CreateFirst", "replaceOn": ["stringData"]}, "manifest": manifest}
@@ -125,7 +125,7 @@ def add_user_data(fields: Object, resource: HeatResource, scope: TemplateScope) 
     if stated is None and not parts:
         return
     if stated is not None and resource.properties.get("user_data_format", "HEAT_CFNTOOLS") == "HEAT_CFNTOOLS":
-        reason = "the user data is passed as it is, without the tools of HEAT_CFNTOOLS"
+        reason = "the user data is passed unchanged, without the tools of HEAT_CFNTOOLS"
         resource.losses.append(Loss(place="properties.user_data_format", reason=reason))
     if not parts and (secret := find_secret(stated, scope)):
         fields["userData"] = {"secretRef": make_expression(f"{secret}.metadata.name", "string")}
@@ -160,7 +160,7 @@ def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
     if found.type != CONFIGS[0] or found.properties.get("group") not in AT_BOOT:
         raise Lost("its configuration needs an agent on the server; put it into an image or a script")
     if not isinstance(actions, list) or "CREATE" not in actions:
-        raise Lost("it does not run when the server is created; nothing else runs on a server")
+        raise Lost("it does not run at server creation, and servers run configurations only then")
     if is_after(resource, server, scope):
         raise Lost("it needs values that only exist after the server is created, but user data is rendered before")
     resource.waits_for = server
@@ -249,7 +249,7 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
         first, *rest = heat_values.list_parts(text)
         shebang = SHELL.match(first) if isinstance(first, str) else None
         if shebang is None or not isinstance(first, str):
-            raise Lost("its values are variables of a shell, and it is not a shell script")
+            raise Lost("its values are shell variables, but it is not a shell script")
         return make_headers("x-shellscript") + "\n", heat_values.join(
             [shebang[0], *lines, first[shebang.end() :], *rest]
         )

@@ -62,7 +62,7 @@ Value: TypeAlias = Any
 def make_expression(text: str, type_: str = "") -> Expression:
     """Return an expression. Raises Lost if no template can contain it."""
     if len(text) > limits.EXPRESSION_LENGTH:
-        raise Lost(f"makes an expression of more than {limits.EXPRESSION_LENGTH} characters")
+        raise Lost(f"produces an expression of more than {limits.EXPRESSION_LENGTH} characters")
     return Expression(text, type_)
 
 
@@ -73,13 +73,13 @@ def join(parts: Iterable[str | Expression]) -> str | Mixed:
     for part in parts:
         size += len(part) if isinstance(part, str) else len(part.text)
         if size > TEXT_LENGTH:
-            raise Lost(f"makes a text of more than {TEXT_LENGTH} characters")
+            raise Lost(f"produces a text of more than {TEXT_LENGTH} characters")
         if isinstance(part, str) and joined and isinstance(joined[-1], str):
             joined[-1] += part
         elif part != "":
             joined.append(part)
     if sum(isinstance(each, Expression) for each in joined) > limits.EXPRESSIONS_IN_TEXT:
-        raise Lost(f"makes a text with more than {limits.EXPRESSIONS_IN_TEXT} expressions")
+        raise Lost(f"produces a text with more than {limits.EXPRESSIONS_IN_TEXT} expressions")
     if all(isinstance(each, str) for each in joined):
         return "".join(map(str, joined))
     return Mixed(tuple(joined))
@@ -146,7 +146,7 @@ def to_manifest(value: Value) -> Any:
             return interpolation.escape(value)
         case dict():
             if any(interpolation.has_expressions(str(key)) for key in value):
-                raise Lost("has a key with `${`, which a template takes for an expression")
+                raise Lost("has a key that contains `${`, which starts an expression in a template")
             return {str(key): to_manifest(each) for key, each in value.items()}
         case list():
             return [to_manifest(each) for each in value]

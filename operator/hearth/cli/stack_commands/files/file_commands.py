@@ -309,7 +309,7 @@ def check_template(
     except errors.InvalidDefinition as error:
         return error.mistakes
     except errors.SourceNotFound as unknown:
-        note(stack_file, f"what depends on parameters was not checked: {unknown}")
+        note(stack_file, f"not checked, because it depends on parameters: {unknown}")
         return ()
     if (
         not blueprint.resources

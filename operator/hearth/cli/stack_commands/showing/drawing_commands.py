@@ -44,7 +44,7 @@ def tree(cluster: ClusterOptions, name: str, output: str | None, *, watch: bool)
     `rg/NAME` is a ResourceGroup, `webapp/NAME` an instance of a StackDefinition.
     """
     if watch and output:
-        raise click.UsageError("-w draws a tree; leave -o out")
+        raise click.UsageError("-w always draws a tree; remove -o")
 
     async def work(session: Session) -> int:
         return await draw_tree(session, cluster.find_namespace(), name, watch=watch, output=output)

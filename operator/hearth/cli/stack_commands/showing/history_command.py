@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def check_numbers(ctx: click.Context, param: click.Parameter, value: tuple[int, ...]) -> tuple[int, ...]:  # noqa: ARG001 -- click calls it so
     """Return `value` if it names at most two revisions."""
     if len(value) > 2:
-        raise click.UsageError("name one revision to show it, or two to compare them")
+        raise click.UsageError("specify one revision to show it, or two to compare them")
     return value
 
 
@@ -51,7 +51,7 @@ async def history(session: Session, namespace: str, name: str, numbers: tuple[in
     stack = await stack_locations.get_stack(session, namespace, name, wanted="history")
     stored = await revisions.list_revisions(session, stack)
     if not stored.is_readable:
-        raise Failure(f"you may not list controllerrevisions.apps in namespace {namespace}, which store the history")
+        raise Failure(f"you cannot list controllerrevisions.apps in namespace {namespace}, which store the history")
     describe = functools.partial(revision_history.describe_state, stack=stack)
     await show(session, stored, numbers, title=stack.title, describe=describe, output=output)
     return DONE

@@ -112,7 +112,8 @@ async def history(session: Session, definition: DefinitionState, numbers: tuple[
     stored = await revisions.list_definition_revisions(session, definition.raw)
     if not stored.is_readable:
         raise Failure(
-            f"you may not list controllerrevisions.apps in namespace {definition.raw['status']['revisionNamespace']}, which has "
+            f"you cannot list controllerrevisions.apps in namespace {definition.raw['status']['revisionNamespace']}, "
+            "which has "
             f"the history"
         )
     title, describe = definition.reference, functools.partial(rollouts.describe_revision, definition)
@@ -176,7 +177,7 @@ async def promote(session: Session, namespace: str, name: str, revision: int | N
     """Move an instance to a revision of its StackDefinition, if the rollout strategy is Manual."""
     stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
     if not stack.is_instance:
-        raise Failure(f"{stack.title} follows no StackDefinition; name an instance of one: TYPE/NAME")
+        raise Failure(f"{stack.title} is not an instance of a StackDefinition; specify an instance as TYPE/NAME")
     if revision is None:
         definition = await session.get(STACK_DEFINITION, "", f"{stack.kind.plural}.{stack.kind.group}")
         revision = object_fields.number(definition, "status", "revision") or 0
@@ -191,7 +192,7 @@ async def find_definition(session: Session, argument: str) -> DefinitionState:
     if len(fitting) == 1:
         return fitting[0]
     listed = enumeration.enumerate_names(sorted(each.name for each in fitting or found)) or "none"
-    problem = "names several StackDefinitions" if fitting else "names no StackDefinition; there are"
+    problem = "matches several StackDefinitions" if fitting else "matches no StackDefinition; existing ones"
     raise Failure(f"{argument!r} {problem}: {listed}")
 
 

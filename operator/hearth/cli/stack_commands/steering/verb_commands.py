@@ -59,7 +59,7 @@ async def rollback(session: Session, namespace: str, name: str, to_revision: int
     """Roll back to an earlier revision, from any state."""
     location = await stack_locations.locate(session, namespace, name)
     if location.is_group:
-        raise Failure("a ResourceGroup has no rollback: change its spec back")
+        raise Failure("a ResourceGroup cannot be rolled back: restore its previous spec")
     stack = await stack_locations.read(session, location)
     stored = await revisions.list_revisions(session, stack)
     numbers = set(stored.by_number) if stored.is_readable else {to_revision}

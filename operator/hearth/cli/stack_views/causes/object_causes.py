@@ -435,7 +435,7 @@ def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         message = f"runs, but is not ready: {line_of(ready.reason, ready.message)}"
         yield make(pod, message, command=describe_pod(pod), since=ready.since)
     elif not ready.status:
-        yield make(pod, "was created, and no node has reported on it yet", command=describe_pod(pod))
+        yield make(pod, "was created, but no node has reported on it yet", command=describe_pod(pod))
 
 
 def describe_former_ends(pod: FoundChild) -> Iterator[str]:

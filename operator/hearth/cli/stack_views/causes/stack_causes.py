@@ -60,7 +60,7 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     is_unreadable = REJECTED.get(stack.ready.reason) == UNREAD
     if found and not is_unreadable and (command := advice.advise_rollback(stack, objects.outermost_stack)):
         message = (
-            f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
+            f"revision {verbs.find_other_completed(stack)} is the last completed revision; roll back to it if needed"
         )
         found.append(Cause(subject=find_subject(stack), message=message, command=command))
     if found and (kept := explain_retained(objects)) is not None:
@@ -149,7 +149,9 @@ def explain_account(objects: StackObjects, evidence: Evidence) -> Iterator[Cause
         account = safe_text.one_line(object_fields.text(stack.spec, "serviceAccountName"))
         yield Cause(
             subject=find_subject(stack),
-            message=f"ServiceAccount {account} does not exist in namespace {stack.namespace}: name another one, or create it",
+            message=(
+                f"ServiceAccount {account} does not exist in namespace {stack.namespace}: set another one, or create it"
+            ),
             command=advice.join("kubectl create serviceaccount", account, "-n", stack.namespace),
         )
 
@@ -163,7 +165,7 @@ def explain_silence(stack: StackState) -> Cause:
     """Return the cause that no operator has reported on the current generation."""
     return Cause(
         subject=find_subject(stack),
-        message="no operator has reported on the present generation: is one running, and does it serve this namespace?",
+        message="no operator has reported on the current generation: is one running, and does it serve this namespace?",
         command="kubectl get leases,pods -A -l app.kubernetes.io/name=hearth",
     )
 

@@ -46,7 +46,7 @@ def find_mistakes(manifest: Object) -> Iterator[Mistake]:
     if wrong := object_metadata.object_to_name(name):
         yield Mistake(path="metadata.name", message=wrong)
     elif manifest.get("kind") == names.STACK and not STACK_NAME.fullmatch(name):
-        message = "must start with a letter and have lower-case letters, digits and '-' alone"
+        message = "must start with a letter and contain only lower-case letters, digits and '-'"
         yield Mistake(path="metadata.name", message=f"{message}, found {error_hints.quote(name)}")
     for key in manifest:
         if key not in TOP:
@@ -68,7 +68,7 @@ def find_mistakes(manifest: Object) -> Iterator[Mistake]:
 def explain(kind: str, message: str, found: Any, way: tuple[int | str, ...], model: type[pydantic.BaseModel]) -> str:
     """Return the sentence for an error. kind, message: from pydantic; way: the location."""
     if kind == "missing":
-        return f"is missing; state {way[-1]}"
+        return f"is missing; set {way[-1]}"
     if kind == "extra_forbidden":
         return f"is not a field{error_hints.did_you_mean(str(way[-1]), list_fields(model, way[:-1]))}"
     sentence = (

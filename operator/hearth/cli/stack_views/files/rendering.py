@@ -51,7 +51,7 @@ def render(stack_file: StackFile, blueprint: Blueprint) -> Iterator[Rendered]:
     }
     for name in sorted(blueprint.unresolved):
         sources = sorted(each.name for each in blueprint.externals.values() if each.is_awaited)
-        yield Rendered(name=name, manifest=None, why=f"known after: {', '.join(sources)} (give them with --external)")
+        yield Rendered(name=name, manifest=None, why=f"known after: {', '.join(sources)} (pass them with --external)")
     for resource in blueprint.resources.values():
         found = evaluate(resource, certain, read)
         if isinstance(found, str):
@@ -78,7 +78,7 @@ def evaluate(resource: ResourceBlueprint, certain: Mapping[str, Object], read: V
         case Pending(missing=still):
             return f"known after: {', '.join(still)}"
         case _:
-            return "is no object"
+            return "is not an object"
 
 
 def is_certain(path: str, certain: Mapping[str, Object]) -> bool:

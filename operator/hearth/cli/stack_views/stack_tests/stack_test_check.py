@@ -35,7 +35,7 @@ def find_differences(
         expected = expected.model_copy(update={"ready": True})
     show = make_writer(result)
     if result.is_endless:
-        yield "the same objects are replaced again and again; correct the template"
+        yield "the same objects are replaced repeatedly; correct the template"
     yield from find_wrong_rejection(expected, result)
     if expected.rejected is None:
         if result.rejection:

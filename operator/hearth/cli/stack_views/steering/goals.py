@@ -106,7 +106,9 @@ def assess(
     if goal.type is GoalType.CONDITION:
         return assess_condition(stack, goal.detail)
     if handled is not None and stack.handled.get(handled[0]) != handled[1]:
-        return GoalState(verdict=GoalVerdict.WAITING, message=f"waits for the operator to take hearth.dev/{handled[0]}")
+        return GoalState(
+            verdict=GoalVerdict.WAITING, message=f"waits for the operator to handle hearth.dev/{handled[0]}"
+        )
     if goal.type is GoalType.PROMOTED:
         if str(object_fields.number(stack.status, "definitionRevision")) != goal.detail:
             message = f"waits for the operator to move it to revision {goal.detail} of its definition"

@@ -42,7 +42,7 @@ class MarkState:
 def find_refusal(stack: StackState, resource: str) -> str:
     """Return why no object of that resource can be marked, or "" if it can."""
     if stack.is_group and not MEMBER.fullmatch(resource):
-        return f"{resource!r} is no member of {stack.title}; specify the index of a member, like 3"
+        return f"{resource!r} is not a member of {stack.title}; specify the index of a member, like 3"
     if not stack.is_group and not PATH.fullmatch(resource):
         return f"{resource!r} is not the name of a resource; names are like web, workers[a] or cache/db"
     if stack.is_deleting:

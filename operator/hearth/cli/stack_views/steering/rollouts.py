@@ -131,17 +131,24 @@ def set_paused(definition: DefinitionState, *, paused: bool) -> VerbResult:
     """Pause or resume the rollout."""
     if definition.is_paused == paused:
         return AlreadySo(said="already paused" if paused else "not paused")
-    notes = () if not paused or definition.phase in UNDER_WAY else ("no rollout is under way; the next one waits",)
+    notes = (
+        ()
+        if not paused or definition.phase in UNDER_WAY
+        else ("no rollout is in progress; the next one will be paused",)
+    )
     return annotate(names.ROLLOUT_PAUSED, "true" if paused else None, notes=notes)
 
 
 def promote(definition: DefinitionState) -> VerbResult:
     """Skip the pause after the current wave."""
     if object_fields.text(definition.raw, "spec", "rollout", "strategy") == "Manual":
-        said = f"its strategy is Manual: name the instance to move: kubectl stack promote {definition.kind_name}/NAME"
+        said = (
+            "its strategy is Manual; promote single instances instead: kubectl stack promote "
+            f"{definition.kind_name}/NAME"
+        )
         return Refusal(said=said)
     if not object_fields.text(definition.rollout, "readySince"):
-        return Refusal(said=f"no wave is followed by a pause now: {definition.message}")
+        return Refusal(said=f"the rollout is not in a pause after a wave: {definition.message}")
     return annotate(names.ROLLOUT_PROMOTE, f"{definition.revision}/{object_fields.text(definition.rollout, 'wave')}")
 
 
@@ -150,13 +157,11 @@ def undo(definition: DefinitionState) -> VerbResult:
     if definition.phase in REVERTED:
         return AlreadySo(said=f"already rolled back: {definition.message}")
     if definition.phase == RolloutPhase.COMPLETE:
-        said = (
-            f"revision {definition.revision} has completed its rollout; apply the definition as it was before instead"
-        )
+        said = f"revision {definition.revision} is fully rolled out; apply the previous definition instead"
         return Refusal(said=said)
     if not definition.completed or not definition.phase:
-        return Refusal(said="no earlier revision has completed its rollout, so the rollout cannot be undone")
-    note = f"the spec still states revision {definition.revision}: change it, or `kubectl stack rollout restart`"
+        return Refusal(said="no earlier revision was fully rolled out, so the rollout cannot be undone")
+    note = f"the spec still contains revision {definition.revision}: change it, or `kubectl stack rollout restart`"
     return annotate(names.ROLLOUT_UNDO, str(definition.revision), notes=(note,))
 
 
@@ -172,14 +177,12 @@ def restart(definition: DefinitionState, *, token: str) -> VerbResult:
 def force(definition: DefinitionState) -> VerbResult:
     """Continue with the newest revision even if instances fail."""
     if not definition.phase:
-        return Refusal(said=f"no rollout has begun: {definition.message}")
+        return Refusal(said=f"no rollout has started: {definition.message}")
     if definition.phase == RolloutPhase.COMPLETE:
         return AlreadySo(said=f"nothing to force: {definition.message}")
     # Otherwise the revision would be rolled back again.
     removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
-    note = (
-        "objects that fail, or that their users hold, do not stop it; it stays forced until there is another revision"
-    )
+    note = "failed instances and instances that are held back do not stop it; it stays forced until the next revision"
     return annotate(names.ROLLOUT_FORCE, str(definition.revision), notes=(note,), removed=removed)
 
 

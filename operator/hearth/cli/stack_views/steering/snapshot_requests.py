@@ -107,7 +107,7 @@ def restore(stack: StackState, snapshot: Object) -> VerbResult:
     has_volumes = bool(object_fields.entries(snapshot, "status", "volumes"))
     data = "data that was written since the snapshot is replaced; " if has_volumes else ""
     notes = (
-        f"{data}the definition in spec stays and is not applied",
+        f"{data}the definition in the spec is kept but not applied",
         *verbs.note_paused(stack),
         *verbs.note_suspended(stack),
         *verbs.note_git(stack, f"{stack.options_path}.rollback"),

@@ -73,12 +73,12 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
         for each in object_fields.entries(stack.status, "finished")
     ]
     if resource in finished:
-        notes = (f"{resource} has finished and is run again", *note_paused(stack))
+        notes = (f"{resource} has finished and will run again", *note_paused(stack))
         return request(stack, names.REQUEST_RETRY, f"{resource}/{token}", key="retry", notes=notes)
     is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back_automatically
     if resource and is_sound:
         listed = enumeration.enumerate_names(finished) if finished else "none"
-        return Refusal(said=f"{resource} is no finished work of {stack.title}, which has: {listed}")
+        return Refusal(said=f"{resource} is not a finished resource of {stack.title}; finished: {listed}")
     is_sound = is_sound and not stack.is_rolled_back
     if is_sound and finished:
         again = f"kubectl stack retry {stack.argument} {finished[0]} -n {stack.namespace}"
@@ -88,7 +88,7 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
         return Refusal(said=f"nothing has failed: {stack.title} is {stack.phase}. {advise_replacement(stack)}")
     notes = note_paused(stack)
     if stack.is_rolled_back_automatically:
-        notes = ("the definition in the spec, which failed and was rolled back, is tried again", *notes)
+        notes = ("the definition in the spec, which failed and was rolled back, is retried", *notes)
     elif stack.is_rolled_back and stack.is_ready:
         notes = ("the definition in the spec, which you rolled back from, is retried", *notes)
         return request(stack, names.REQUEST_RETRY, token, key="retry", notes=notes, goal=READY)
@@ -136,7 +136,8 @@ def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Wri
     patch = stack.patch_options({"rollback": {"toRevision": wanted, "toSnapshot": None}})
     removal = stack.patch_options({"rollback": {"toRevision": None}})
     source = (
-        "the definition in spec stays and is not applied; the next change of template or parameters is newer, and wins"
+        "the definition in the spec is kept but not applied; the next change of the template or parameters takes "
+        "precedence"
     )
     return Write(
         patches=(removal, patch) if stated == wanted else (patch,),
@@ -199,7 +200,7 @@ def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointE
         )
     named = ", ".join(str(each) for each in waiting[:NAMED_AT_MOST])
     first = f"kubectl stack continue {stack.argument} {waiting[0]} -n {stack.namespace}"
-    lead = f"{where} does not wait at a breakpoint" if where else "name the breakpoint to continue"
+    lead = f"{where} does not wait at a breakpoint" if where else "specify the breakpoint to continue"
     return f"{lead}; waiting: {named}. Continue with: {first}"
 
 
@@ -236,7 +237,7 @@ def promote(stack: StackState, *, revision: int) -> VerbResult:
     pin = object_fields.number(stack.spec, "definitionRevision")
     if pin is not None:
         where = f"{stack.options_path}.definitionRevision"
-        return Refusal(said=f"{stack.title} keeps to revision {pin}: change or remove its {where}")
+        return Refusal(said=f"{stack.title} is pinned to revision {pin}: change or remove its {where}")
     text = str(revision)
     return Write(
         patches=({"metadata": {"annotations": {names.PROMOTE: text}}},),
@@ -261,7 +262,7 @@ def request(
 ) -> VerbResult:
     """Make a request by annotation; a token that was used before would count as handled."""
     if stack.handled.get(key) == token:
-        return Refusal(said=f"the token {token!r} was handled before; use another one")
+        return Refusal(said=f"the token {token!r} was already used; use another one")
     return Write(
         patches=({"metadata": {"annotations": {annotation: token}}},),
         said=f"annotated: {annotation}={token}",

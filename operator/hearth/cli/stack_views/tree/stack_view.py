@@ -268,7 +268,7 @@ class RowContext:
         if not waits_for or self.objects.stack.is_suspended:
             return ""
         named = enumeration.enumerate_names(waits_for, most=NAMED_AT_MOST)
-        return f"waits for {named}; its object stays as it was until then"
+        return f"waits for {named}; its object stays unchanged until then"
 
     def assess_leaving(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
         """Return the state and note for a resource whose object is being deleted, or does not exist."""
@@ -375,7 +375,7 @@ def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tupl
         try:
             parsed = expressions.parse(text)
         except cel_environment.CelCompileError:
-            return RowState.PROGRESSING, "its readyWhen rule is no expression"
+            return RowState.PROGRESSING, "its readyWhen rule is not a valid expression"
         if not expressions.is_bounded(parsed):
             return RowState.PROGRESSING, "its readyWhen rule is too expensive to be evaluated here"
         missing = [str(each) for each in parsed.required if object_fields.find(values, each.root, *each.path) is None]

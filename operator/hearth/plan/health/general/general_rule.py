@@ -301,7 +301,7 @@ class GeneralRule:
     def _judge_untold(self, findings: Findings, status: Mapping[str, Any]) -> HealthResult:
         """Return the result for an object without any signal whose meaning is known."""
         if findings.untold:
-            return progressing("NotReady", f"its status does not tell whether it is ready ({findings.untold})")
+            return progressing("NotReady", f"its status does not show whether it is ready ({findings.untold})")
         if self._is_work and ENDS.isdisjoint(status) and not BEGINS.isdisjoint(status):
             return progressing("NotFinished", "it has started, and has not finished")
         return self._judge_silent(status)

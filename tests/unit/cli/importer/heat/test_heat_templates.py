@@ -343,7 +343,7 @@ def test_later_environments_take_precedence_and_merge(tmp_path: Path) -> None:
     found = convert_text(tmp_path, text, "-e", str(tmp_path / "a.yaml"), "-e", str(tmp_path / "b.yaml"))
     assert found.spec["parameters"] == {"one": 3, "map": {"a": 1, "b": 2}}
     assert found.spec["template"]["parameters"]["two"]["default"] == 2
-    assert "parameters.unknown: is no parameter of the template" in found.report["losses"]
+    assert "parameters.unknown: is not a parameter of the template" in found.report["losses"]
     assert any("event_sinks has no equivalent" in each for each in found.report["losses"])
 
 
@@ -528,12 +528,12 @@ def test_files_outside_of_the_directories_are_not_read(tmp_path: Path) -> None:
     [
         (
             "AWSTemplateFormatVersion: 2010-09-09\nResources: {}",
-            "is a template of CloudFormation: heat_template_version is missing",
+            "is a CloudFormation template: heat_template_version is missing",
         ),
-        ("resources: {}", "is no template of Heat: heat_template_version is missing"),
+        ("resources: {}", "is not a Heat template: heat_template_version is missing"),
         ("heat_template_version: a\nresources: []", "resources must be a map, found a list"),
         ("heat_template_version: a\nresources: {a: {type: 1}}", "resources.a.type must be text, found the number 1"),
-        ("- a", "must be one map, found a list"),
+        ("- a", "must be a single map, found a list"),
         ("a: [", "is not valid YAML"),
     ],
 )

@@ -57,7 +57,7 @@ def test_version_name_and_other_parts_are_checked() -> None:
 
     assert find(manifest) == {
         "apiVersion": "must be hearth.dev/v1alpha1, found 'hearth.dev/v1'",
-        "metadata.name": "must start with a letter and have lower-case letters, digits and '-' alone, found 'X_y'",
+        "metadata.name": "must start with a letter and contain only lower-case letters, digits and '-', found 'X_y'",
         "sepc": "is not a field; did you mean 'spec'?",
     }
 

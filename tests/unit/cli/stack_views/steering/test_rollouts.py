@@ -52,10 +52,10 @@ def test_each_verb_writes_one_annotation() -> None:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (rollouts.undo(make("Complete")), "has completed its rollout"),
+        (rollouts.undo(make("Complete")), "is fully rolled out"),
         (rollouts.undo(make("Stopped", completed=0)), "no earlier revision"),
         (rollouts.restart(make(), token="now"), "no rollout was stopped"),
-        (rollouts.promote(make()), "no wave is followed by a pause"),
+        (rollouts.promote(make()), "the rollout is not in a pause after a wave"),
         (rollouts.promote(make(strategy="Manual")), "kubectl stack promote site/NAME"),
     ],
 )

@@ -63,7 +63,7 @@ def test_finished_work_is_run_again_by_its_name_alone() -> None:
     assert isinstance(bare, Refusal)
     assert "kubectl stack retry shop migrate -n prod" in bare.said
     assert isinstance(unknown, Refusal)
-    assert "web is no finished work of stack/shop, which has: migrate" in unknown.said
+    assert "web is not a finished resource of stack/shop; finished: migrate" in unknown.said
 
 
 def test_after_a_rollback_a_name_means_finished_work_and_no_name_the_definition() -> None:
@@ -75,7 +75,7 @@ def test_after_a_rollback_a_name_means_finished_work_and_no_name_the_definition(
     assert named.patches == ({"metadata": {"annotations": {"hearth.dev/retry": "migrate/t-1"}}},)
     unknown = verbs.retry(rolled_back, token="t-1", resource="web")
     assert isinstance(unknown, Refusal)
-    assert "web is no finished work of stack/shop, which has: migrate" in unknown.said
+    assert "web is not a finished resource of stack/shop; finished: migrate" in unknown.said
 
 
 def test_a_token_is_never_used_twice() -> None:
@@ -109,7 +109,7 @@ def test_rollback_writes_what_counts_as_new(
 
     assert isinstance(result, Write)
     assert [patch["spec"]["rollback"]["toRevision"] for patch in result.patches] == patches
-    assert any("the next change of template or parameters is newer" in note for note in result.notes)
+    assert any("the next change of the template or parameters takes precedence" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(

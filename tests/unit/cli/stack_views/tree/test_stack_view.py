@@ -156,7 +156,7 @@ MAYBE = {
             [
                 ("maybe", "progressing", "is being deleted"),
                 ("each", "progressing", "1/2 members are ready"),
-                ("user", "waiting", "waits for maybe; its object stays as it was until then"),
+                ("user", "waiting", "waits for maybe; its object stays unchanged until then"),
             ],
             id="it may come back",
         ),
