@@ -121,7 +121,7 @@ crds: $(INSTALLED) ## Write crds/ from the models
 	@PYTHONPATH=tests $(BIN)/python -m support.checks.crd_outlines
 
 chart: $(INSTALLED) ## Write what manifests/chart shares with crds/, manifests/ and the flags
-	@PYTHONPATH=tests $(BIN)/python -m support.ecosystem.chart_files
+	@PYTHONPATH=tests:manifests/release $(BIN)/python -m support.ecosystem.chart_files
 
 reference: $(INSTALLED) ## Write the generated pages of the documentation
 	@PYTHONPATH=operator:tests $(BIN)/python tests/documentation/reference.py

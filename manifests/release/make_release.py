@@ -27,6 +27,7 @@ import image_layout
 import image_sbom
 import image_wheels
 import release_files
+import release_olm
 import release_proofs
 from cryptography.hazmat.primitives.asymmetric import ec
 from image_debian import Impossible
@@ -115,6 +116,7 @@ def make(output: Path, order: Order, source: Source, key: ec.EllipticCurvePrivat
         release_files.write_manifests(manifests, work / "manifests", source.time)
         wheel = image_wheels.build_own(folder)
         image, materials = make_image(folder, work, order)
+        make_olm_bundle(folder, work / "olm", source, image)
         materials += make_plugins(folder, work, order, source, wheel)
         write_proofs(folder, order, source, image, materials)
         if key is not None:
@@ -139,6 +141,17 @@ def make_image(folder: Path, work: Path, order: Order) -> tuple[Subject, list[Bi
         (folder / f"hearth-{VERSION}-sbom-{architecture}.cdx.json").write_text(image_sbom.make_text(bound))
         materials += bill["components"]
     return Subject(name=f"hearth:{VERSION}", digest=digest.removeprefix("sha256:")), materials
+
+
+def make_olm_bundle(folder: Path, work: Path, source: Source, image: Subject) -> None:
+    """Write the bundle for OLM. work: an empty folder."""
+    reference = f"{release_files.REGISTRY}@sha256:{image.digest}"
+    for name, text in release_olm.make_bundle(ROOT, reference).items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    release_files.copy_tracked(release_files.PAPERS, work)
+    release_files.write_archive(folder / f"hearth-{VERSION}-olm.tar.gz", work, source.time)
 
 
 def make_plugins(folder: Path, work: Path, order: Order, source: Source, own: Path) -> list[Bill]:

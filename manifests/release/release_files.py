@@ -22,6 +22,8 @@ from image_wheels import ROOT
 
 PAPERS = ("LICENSE", "SECURITY.md")
 """Files that every archive contains."""
+REGISTRY = "registry.example/hearth"
+"""The image in manifests: a registry that does not exist, so that no unknown image runs."""
 INSTALLATIONS = ("crds", *(f"manifests/{each}" for each in ("definitions", "examples", "finalizer", "install")))
 INSTALLATIONS += tuple(f"manifests/{each}" for each in ("observability", "rbac", "shards", "strict"))
 COMPLETE = """\

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import release_olm
 
 import hearth
 from support import repository
+from support.ecosystem import programs
 
 NATIVE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 VERSION = hearth.__version__
@@ -115,3 +117,16 @@ def test_the_bill_of_materials_is_that_of_the_image(releases: tuple[Path, Path],
         manifests = archive.extractfile(f"blobs/sha256/{image['digest']['sha256']}")
         assert manifests is not None
         assert [each["digest"] for each in json.load(manifests)["manifests"]] == [f"sha256:{digest}"]
+
+
+def test_the_validator_of_olm_accepts_the_bundle(tmp_path: Path) -> None:
+    for name, text in release_olm.make_bundle(repository.ROOT, f"registry.example/hearth@sha256:{'a' * 64}").items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    assert programs.find_bundle_errors(tmp_path / "manifests") == []
+
+    (tmp_path / "manifests" / "stacks.hearth.dev.customresourcedefinition.yaml").unlink()
+    (error,) = programs.find_bundle_errors(tmp_path / "manifests")
+    assert "stacks.hearth.dev" in error or "Kind=Stack" in error

@@ -14,12 +14,15 @@ from typing import Any
 import make_release
 import pytest
 import release_files
+import release_olm
 import release_proofs
+import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from image_debian import Impossible
 from release_proofs import Source, Subject
 
+import hearth
 from support import repository
 
 SOURCE = Source(repository="https://hearth.example", commit="c" * 40, time=1_700_000_000, lock_digest="d" * 64)
@@ -240,3 +243,47 @@ def test_all_custom_resource_definitions_are_one_file(tmp_path: Path) -> None:
 
     kinds = re.findall(r"^---\n(?:.*\n)*?kind: (\w+)$", (tmp_path / "crds.yaml").read_text(), re.MULTILINE)
     assert kinds == ["CustomResourceDefinition"] * 6
+
+
+def make_cluster_service_version() -> dict[str, Any]:
+    files = release_olm.make_bundle(repository.ROOT, "registry.example/hearth@sha256:1")
+    made: dict[str, Any] = yaml.safe_load(files["manifests/hearth.clusterserviceversion.yaml"])
+    return made
+
+
+def test_the_bundle_for_olm_runs_the_program_without_the_webhook() -> None:
+    (deployment,) = make_cluster_service_version()["spec"]["install"]["spec"]["deployments"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+
+    assert container["image"] == "registry.example/hearth@sha256:1"
+    assert container["args"] == ["run", "--http-address=:8080", "--log-format=json", "--leader-election"]
+    assert [port["name"] for port in container["ports"]] == ["http"]
+
+
+def test_the_bundle_for_olm_has_the_roles_of_the_operator() -> None:
+    install = make_cluster_service_version()["spec"]["install"]["spec"]
+    (cluster,), (namespaced,) = install["clusterPermissions"], install["permissions"]
+    by_name = {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in release_olm.read_objects([repository.MANIFESTS / "install" / "rbac.yaml"])
+    }
+
+    assert {cluster["serviceAccountName"], namespaced["serviceAccountName"]} == {"hearth"}
+    assert cluster["rules"] == [
+        *by_name["ClusterRole", "hearth-operator"]["rules"],
+        *by_name["ClusterRole", "hearth-children-workloads"]["rules"],
+    ]
+    assert namespaced["rules"] == by_name["Role", "hearth-operator"]["rules"]
+
+
+def test_the_bundle_for_olm_has_all_kinds_and_the_version_of_the_chart() -> None:
+    spec = make_cluster_service_version()["spec"]
+    crds = {path.stem for path in (repository.ROOT / "crds").glob("*.yaml")}
+
+    assert {each["name"] for each in spec["customresourcedefinitions"]["owned"]} == crds
+    assert (spec["version"], spec["minKubeVersion"]) == (hearth.__version__, "1.30.0")
+
+
+def test_a_version_range_that_is_no_minimum_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected the form"):
+        release_olm.find_least_kubernetes({"kubeVersion": "<2"})

@@ -1,4 +1,5 @@
-"""Files that the chart shares with the rest of the repository: copies of CRDs, RBAC rules and alerts, flags as its schema.
+"""Files that the chart shares with the rest of the repository: copies of CRDs, RBAC rules and alerts, flags as its schema,
+kinds for Artifact Hub.
 
 They are copies because a chart must contain all of its files, and GitOps tools lose symbolic links.
 
@@ -8,12 +9,15 @@ They are copies because a chart must contain all of its files, and GitOps tools 
 from __future__ import annotations
 
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+import release_olm
 import yaml
 
 from hearth.cli.commands import run as run_command
@@ -35,6 +39,8 @@ SOURCES = (
     ),
 )
 """Patterns of the files that the templates read."""
+KINDS = re.compile(r"(?<=  artifacthub\.io/crds: \|\n)(?:    .*\n)*")
+"""The annotation of Chart.yaml that lists the kinds."""
 START, END = "<!-- values of the chart, by `make chart` -->\n", "<!-- end of the values -->\n"
 
 
@@ -57,6 +63,7 @@ def make_all() -> Mapping[Path, str]:
     _, _, after = rest.partition(END)
     return {
         **{CHART / "files" / path.parent.name / path.name: path.read_text() for path in find_sources()},
+        CHART / "Chart.yaml": make_metadata(),
         CHART / "values.schema.json": json.dumps(schema, indent=2) + "\n",
         DOCUMENT: f"{before}{START}{table}\n{END}{after}",
     }
@@ -71,6 +78,13 @@ def find_sources() -> list[Path]:
 def read_values() -> dict[str, Any]:
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     return values
+
+
+def make_metadata() -> str:
+    """Chart.yaml with the kinds of the CRDs, as Artifact Hub lists them."""
+    kinds = [release_olm.describe_kind(each) for each in release_olm.read_objects(repository.ROOT.glob("crds/*.yaml"))]
+    text = textwrap.indent(yaml.safe_dump(kinds, sort_keys=False, width=100, allow_unicode=True), "    ")
+    return KINDS.sub(lambda _: text, (CHART / "Chart.yaml").read_text())
 
 
 # ------------------------------------------------------------ the schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 import go_programs
 from go_programs import Program
@@ -17,6 +18,9 @@ KSTATUS = Program(name="kstatus", module=MODULES / "kstatus", package=".")
 """A small program of our own around the library."""
 PROMTOOL = Program(
     name="promtool", module=MODULES / "prometheus", package="github.com/prometheus/prometheus/cmd/promtool"
+)
+OPERATOR_VERIFY = Program(
+    name="operator-verify", module=MODULES / "olm", package="github.com/operator-framework/api/cmd/operator-verify"
 )
 FLUX = Program(name="kustomize-controller", module=MODULES / "flux", package="github.com/fluxcd/kustomize-controller")
 
@@ -31,6 +35,19 @@ def ask_kstatus(objects: Sequence[Object]) -> list[str]:
         check=True,
     )
     return [found["status"] for found in json.loads(done.stdout)]
+
+
+def find_bundle_errors(folder: Path) -> list[str]:
+    """Return the errors that the validator of OLM finds in the manifests of a bundle."""
+    command = [
+        go_programs.build_go_program(OPERATOR_VERIFY),
+        "manifests",
+        "--operatorhub_validate",
+        "--object_validate",
+    ]
+    done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+    # It succeeds even if it finds errors.
+    return [line for line in done.stderr.splitlines() if "level=warning" not in line]
 
 
 def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
