@@ -39,13 +39,9 @@ def ask_kstatus(objects: Sequence[Object]) -> list[str]:
 
 def find_bundle_errors(folder: Path) -> list[str]:
     """Return the errors that the validator of OLM finds in the manifests of a bundle."""
-    command = [
-        go_programs.build_go_program(OPERATOR_VERIFY),
-        "manifests",
-        "--operatorhub_validate",
-        "--object_validate",
-    ]
-    done = subprocess.run([*command, folder], capture_output=True, text=True, check=False)
+    program = str(go_programs.build_go_program(OPERATOR_VERIFY))
+    command = [program, "manifests", "--operatorhub_validate", "--object_validate", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     # It succeeds even if it finds errors.
     return [line for line in done.stderr.splitlines() if "level=warning" not in line]
 
