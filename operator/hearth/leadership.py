@@ -96,7 +96,7 @@ class AlwaysLeader:
             self.acquired.set()
         else:
             self._search = supervision.spawn_until_done(
-                "leader search", functools.partial(self._look, self._find_leader)
+                "leader search", functools.partial(self._check_leader, self._find_leader)
             )
 
     async def stop(self) -> None:
@@ -109,7 +109,7 @@ class AlwaysLeader:
         """Report the search for another leader while it continues."""
         return [] if self.acquired.is_set() else ["checks whether another operator leads the same Stacks"]
 
-    async def _look(self, find_leader: Callable[[], Awaitable[str]]) -> None:
+    async def _check_leader(self, find_leader: Callable[[], Awaitable[str]]) -> None:
         if not self.acquired.is_set():
             self._leader = await find_leader()
         if not self._leader:

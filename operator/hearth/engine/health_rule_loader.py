@@ -70,7 +70,7 @@ class HealthRuleLoader:
         async with self._reading:
             documents = await self._get_documents()
             if documents is not None and documents != self._documents:
-                await self._take_up(documents)
+                await self._apply_rules(documents)
                 self._documents = dict(documents)
 
     async def _get_documents(self) -> Mapping[str, str] | None:
@@ -95,7 +95,7 @@ class HealthRuleLoader:
             self._cancel_retry()
         self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_source_changed(self._ref))
 
-    async def _take_up(self, documents: Mapping[str, str]) -> None:
+    async def _apply_rules(self, documents: Mapping[str, str]) -> None:
         """Apply the new rules and report their errors."""
         pieces = rule_parser.read_in_pieces({key: documents[key] for key in sorted(documents)})
         table, mistakes = await cooperative_work.finish(pieces)

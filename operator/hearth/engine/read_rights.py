@@ -149,7 +149,7 @@ class ReadRights:
             self._clock.call_later(REFRESH, self._refresh)
         self._questions[key] = question
         self._new[key] = None
-        self._wake()
+        self._start_worker()
 
     def _note_user(self, stack_uid: str, key: Key, question: Question) -> None:
         keys = self._by_stack.setdefault(stack_uid, set())
@@ -176,7 +176,7 @@ class ReadRights:
             self._is_repeat_due = True
         elif left <= 0:
             self._again.update(dict.fromkeys(self._questions))
-            self._wake()
+            self._start_worker()
         elif not self._is_due:
             self._is_due = True
             self._clock.call_later(left, self._repeat_now)
@@ -185,7 +185,7 @@ class ReadRights:
         self._is_due = False
         self._repeat_after(0.0)
 
-    def _wake(self) -> None:
+    def _start_worker(self) -> None:
         if self._task is None or self._task.done():
             self._task = supervision.spawn_until_done("read rights", self._work)
 
@@ -195,7 +195,7 @@ class ReadRights:
         while due := list(itertools.islice(itertools.chain(self._new, self._again, self._failed), CONCURRENCY)):
             if self._again and repeating_since is None:
                 repeating_since = self._clock.monotonic()
-            if not all(await asyncio.gather(*(self._ask(key) for key in due))):
+            if not all(await asyncio.gather(*(self._ask_question(key) for key in due))):
                 await asyncio.sleep(RETRY)
             if repeating_since is not None and not self._again:
                 self._end_repetition(repeating_since)
@@ -209,7 +209,7 @@ class ReadRights:
             self._is_repeat_due = False
             self._repeat_after(0.0)
 
-    async def _ask(self, key: Key) -> bool:
+    async def _ask_question(self, key: Key) -> bool:
         """Ask one question; return whether the API server answered it."""
         question = self._questions.get(key)
         if question is not None:
@@ -226,7 +226,7 @@ class ReadRights:
                 self._forget_due(key)
                 self._failed[key] = None
                 return False
-            self._take(question, answer=answer)
+            self._store_answer(question, answer=answer)
         self._forget_due(key)
         return True
 
@@ -234,7 +234,7 @@ class ReadRights:
         for due in (self._new, self._again, self._failed):
             due.pop(key, None)
 
-    def _take(self, question: Question, *, answer: bool) -> None:
+    def _store_answer(self, question: Question, *, answer: bool) -> None:
         """Store an answer, and enqueue the Stacks that it concerns if it changed."""
         if answer != question.answer:
             question.answer = answer

@@ -169,7 +169,7 @@ class Relatives:
         if own is None or own.planner is None or (len(members) <= 1 and not own.planner.nested):
             return None
         staying = [node for node in members.values() if not goes_too(node, uid, child, services)]
-        found = [claim for node in staying for claim in self._ask(node, uid, child, services)]
+        found = [claim for node in staying for claim in self._find_claims(node, uid, child, services)]
         certain = next((claim for claim in found if claim.is_certain), None)
         if certain is not None:
             # Notify the Stack that takes the object over, because it may have asked before.
@@ -222,7 +222,7 @@ class Relatives:
         members = self.find_tree(uid, services)
         return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
 
-    def _ask(self, node: Node, uid: str, child: Child, services: TreeServices) -> Iterator[TreeClaim]:
+    def _find_claims(self, node: Node, uid: str, child: Child, services: TreeServices) -> Iterator[TreeClaim]:
         """Find the objects that one Stack of the tree claims."""
         if services.find_link(node.uid).key != services.find_link(uid).key:
             return

@@ -294,16 +294,16 @@ class KubeWorkloadCluster:
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account has this permission. name: of the object, "" for all."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
-        return await self._ask(OWN_ACCESS_REVIEW, review)
+        return await self._create_review(OWN_ACCESS_REVIEW, review)
 
     async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account of that boundary may do that. name: "" for all of the namespace."""
         review = api_requests.access_review(
             verb, kind=kind, namespace=namespace, name=name, user=boundary.user, groups=boundary.groups
         )
-        return await self._ask(ACCESS_REVIEW, review)
+        return await self._create_review(ACCESS_REVIEW, review)
 
-    async def _ask(self, kind: Kind, review: Object) -> bool:
+    async def _create_review(self, kind: Kind, review: Object) -> bool:
         answer = await self._sender.send("create", kind, api_requests.collection_path(kind), body=review)
         return bool((answer.get("status") or {}).get("allowed"))
 

@@ -199,14 +199,14 @@ def decide_binding(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float
         warnings=stack.warnings,
     )
     waiting = tuple(ObservedVolume(volume=volume, state=VolumeState.ABSENT) for volume in stack.claims)
-    return _write(snapshot, _judge(replace(snapshot, memory=memory), stack, waiting), now=now)
+    return _write(snapshot, _assess_bound(replace(snapshot, memory=memory), stack, waiting), now=now)
 
 
 def decide_progress(
     snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume], *, now: float
 ) -> SnapshotDecision:
     """Decide on a bound snapshot: create missing VolumeSnapshots, then wait for them. now: seconds since the epoch."""
-    verdict = _judge(snapshot, stack, volumes)
+    verdict = _assess_bound(snapshot, stack, volumes)
     create: tuple[SnapshotVolume, ...] = ()
     if not stack.is_gone and stack.has_revision and snapshot.memory.phase is not SnapshotPhase.COMPLETE:
         create = tuple(each.volume for each in volumes if each.state is VolumeState.ABSENT and not each.volume.uid)
@@ -247,7 +247,7 @@ def decide_blocked(snapshot: ParsedSnapshot, message: str, *, now: float) -> Sna
     return _write(snapshot, verdict, shown_phase=SnapshotPhase.IN_PROGRESS, now=now)
 
 
-def _judge(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume]) -> VolumeVerdict:
+def _assess_bound(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume]) -> VolumeVerdict:
     """Return the phase of a bound snapshot."""
     memory = replace(snapshot.memory, volumes=tuple(each.volume for each in volumes))
     if snapshot.memory.phase is SnapshotPhase.COMPLETE:

@@ -146,7 +146,9 @@ class CopiedWorkloadCluster:
         if known is None and not self._copies.is_removed(place) and "uid" in manifest["metadata"]:
             # The engine takes over an object that was no child: it read the object a moment ago.
             before = await self.get(_refer(kind, manifest), kind=kind)
-        result, unchecked = await self._try(manifest, filled, kind=kind, manager=manager, force=force, before=before)
+        result, unchecked = await self._try_apply(
+            manifest, filled, kind=kind, manager=manager, force=force, before=before
+        )
         result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
         if place in self._owned and before is not None:
             # In its dry run, the API server still sees the former owners of fields, so it keeps values that the copy
@@ -159,7 +161,7 @@ class CopiedWorkloadCluster:
             self._on_kinds()
         return self._copies.put(result, kind=kind, is_live=is_live)
 
-    async def _try(
+    async def _try_apply(
         self, manifest: Object, filled: Object, *, kind: Kind, manager: str, force: bool, before: Object | None
     ) -> tuple[Object, str]:
         """Return the object that the apply gives, and why the API server did not check it."""
@@ -205,7 +207,7 @@ class CopiedWorkloadCluster:
         if known is None or not self._unknown.is_within(manifest):
             return True
         filled = self._unknown.fill(manifest, known.raw)
-        result, _ = await self._try(manifest, filled, kind=kind, manager=manager, force=True, before=known.raw)
+        result, _ = await self._try_apply(manifest, filled, kind=kind, manager=manager, force=True, before=known.raw)
         return bool(field_changes.find_changes(known.raw, result))
 
     def _is_in_new_namespace(self, place: Place) -> bool:

@@ -115,10 +115,10 @@ class Runtime:
     def _run_once(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
         # A script that raised an error leaves its hook in place. Its remaining steps would count for this script.
         self._count_no_steps()
-        return self._listed(self._run(self._compile(text), self._convert(obj)))
+        return self._convert_to_tables(self._run(self._compile(text), self._convert(obj)))
 
     @staticmethod
-    def _listed(found: Any) -> tuple[str, ...]:
+    def _convert_to_tables(found: Any) -> tuple[str, ...]:
         return found if isinstance(found, tuple) else (found,)
 
     def _convert(self, value: Any) -> Any:

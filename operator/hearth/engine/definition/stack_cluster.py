@@ -132,11 +132,11 @@ class StackCluster:
             if before:
                 raise ClusterDenied(ClusterReason.CHANGED, explain_move(before, HERE))
             self._services.links.link_home(self._uid)
-            self._leave()
+            self._disconnect()
             return
         remote = await self._use(stack, stack.kubeconfig)
         if before is not None and before != remote.server:
-            self._leave(besides=self._services.find_link(self._uid).key)
+            self._disconnect(besides=self._services.find_link(self._uid).key)
             raise ClusterDenied(ClusterReason.CHANGED, explain_move(before or HERE, remote.server))
         await remote.wait_open(OPEN_GRACE)
         if not remote.is_open:
@@ -145,7 +145,7 @@ class StackCluster:
                 *(remote.trouble or (ClusterReason.UNREACHABLE, f"connecting to cluster {remote.host}"))
             )
         self._services.links.link(self._uid, remote, rules=self._services.health_rules)
-        self._leave(besides=remote.key)
+        self._disconnect(besides=remote.key)
         await self._note_identity(stack, remote, has_objects=before is not None)
 
     async def _note_identity(self, stack: StackObject, remote: RemoteCluster, *, has_objects: bool) -> None:
@@ -180,13 +180,13 @@ class StackCluster:
             self._hidden = (*self._hidden, remote.hidden_texts)[-2:]
         return remote
 
-    def _leave(self, *, besides: str = "") -> None:
+    def _disconnect(self, *, besides: str = "") -> None:
         if self._services.remote_clusters is not None:
             self._services.remote_clusters.leave(self._uid, besides=besides)
 
     def close(self) -> None:
         """Release the cluster."""
-        self._leave()
+        self._disconnect()
         self._services.links.drop(self._uid)
 
 

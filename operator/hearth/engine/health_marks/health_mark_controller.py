@@ -148,11 +148,11 @@ class HealthMarkController:
         now = self._services.clock.now()
         self._index.update(uid, route, is_open=not mark_state.is_resolved)
         if not self._locator.is_responsible(mark, route.responsible):
-            return self._leave(mark, mark_state, route)
+            return self._skip_foreign_mark(mark, mark_state, route)
         if mark_state.is_over:
             await self._prove_resolution(mark)
         self._search(mark, is_lost=not route.resources)
-        view = None if mark_state.is_resolved else self._see(mark, mark_state, route)
+        view = None if mark_state.is_resolved else self._observe_mark(mark, mark_state, route)
         if view is None:
             return False
         verdict = health_mark_decision.decide(mark_state, view, now=now)
@@ -171,7 +171,7 @@ class HealthMarkController:
             if not isinstance(error, ApiStatusError) or error.is_conflict or error.code >= 500:
                 self._loop.enqueue_later(mark.uid, RETRY)
 
-    def _leave(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> bool:
+    def _skip_foreign_mark(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> bool:
         """Skip a mark while another process is, or may be, responsible for its Stack."""
         if not mark_state.is_resolved and (path.responsible is None or self._services.share.has_request(mark.uid)):
             self._search(mark, is_lost=True)
@@ -212,7 +212,9 @@ class HealthMarkController:
         self._loop.cancel(uid)
         self._release(uid)
 
-    def _see(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> MarkedResource | None:
+    def _observe_mark(
+        self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath
+    ) -> MarkedResource | None:
         place = path.resource
         if place is None:
             return path.marked

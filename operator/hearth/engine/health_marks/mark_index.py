@@ -159,7 +159,7 @@ class MarkIndex:
         self._changes += 1
         self._known.pop(uid, None)
         for place in before.path.resources if before is not None else ():
-            self._drop(uid, place)
+            self._remove_uid(uid, place)
         if known is None:
             return
         self._known[uid] = known
@@ -201,7 +201,7 @@ class MarkIndex:
                 each.sort(key=lambda claim: claim.order, reverse=True)
         return claims
 
-    def _drop(self, uid: str, key: ResourceKey) -> None:
+    def _remove_uid(self, uid: str, key: ResourceKey) -> None:
         by_resource = self._by_resource.get((key.namespace, key.stack), {})
         found = by_resource.get(key.resource, set())
         found.discard(uid)

@@ -223,7 +223,7 @@ class CheckControl(StackPart):
             try:
                 await comparison.compare_kind(kind, uid)
             except (ApiStatusError, Unreachable) as error:
-                self._put_off(requested, kind, error)
+                self._postpone_check(requested, kind, error)
                 break
         else:
             self._memory.altered = comparison.found
@@ -232,7 +232,7 @@ class CheckControl(StackPart):
         # The lists did not notify any listener, so enqueue the Stack in any case.
         self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
 
-    def _put_off(self, requested: str, kind: Kind, error: Exception) -> None:
+    def _postpone_check(self, requested: str, kind: Kind, error: Exception) -> None:
         logger.warning("check failed; retrying", stack=self._uid, kind=kind.key, error=str(error))
         if requested != self._requested:
             return
@@ -243,8 +243,8 @@ class CheckControl(StackPart):
         delay = min(FIRST_RETRY * 2**self._failures, LAST_RETRY)
         self._failures += 1
         self._is_put_off = True
-        self._services.clock.call_later(delay, self._try_again)
+        self._services.clock.call_later(delay, self._enqueue_stack)
 
-    def _try_again(self) -> None:
+    def _enqueue_stack(self) -> None:
         self._is_put_off = False
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)

@@ -151,9 +151,9 @@ class StartLimiter:
         self._release()
 
     def _arm(self, uid: str, start: Start) -> None:
-        start.cancel = self._clock.call_later(START_LASTS, lambda: self._look(uid, start))
+        start.cancel = self._clock.call_later(START_LASTS, lambda: self._check_timers(uid, start))
 
-    def _look(self, uid: str, start: Start) -> None:
+    def _check_timers(self, uid: str, start: Start) -> None:
         """End a start whose time is over, unless it waits in line: to let others start would only make that longer."""
         if self._is_in_line(uid):
             self._arm(uid, start)
@@ -232,7 +232,7 @@ class UnloadedStacks:
         self._cancel()
         pause = max(interval, due - self._services.clock.monotonic())
         self._next = self._services.clock.monotonic() + pause
-        self._cancel = self._services.clock.call_later(pause, self._look)
+        self._cancel = self._services.clock.call_later(pause, self._check_timers)
 
     def load(self, uid: str) -> UnloadedStack | None:
         """Return the kept state of an unloaded Stack, or None if it was loaded. The caller creates its reconciler."""
@@ -266,7 +266,7 @@ class UnloadedStacks:
         kinds = self._services.workload_cluster.kinds
         return kinds.find_schema(kind) if kinds.find(kind.api_version, kind.name) == kind else None
 
-    def _look(self) -> None:
+    def _check_timers(self) -> None:
         """Unload idle Stacks that are due, as many as time permits."""
         clock = self._services.clock
         now, self._next = clock.monotonic(), math.inf

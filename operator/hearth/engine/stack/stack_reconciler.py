@@ -598,7 +598,7 @@ class Supersession:
             self.is_active = False
         elif self._cancel is None:
             self.is_active = True
-            self._cancel = self._services.clock.call_later(MAX_HOLD, self._go_on)
+            self._cancel = self._services.clock.call_later(MAX_HOLD, self._resume)
 
     def clear(self) -> None:
         """End the supersession."""
@@ -607,7 +607,7 @@ class Supersession:
             self._cancel()
             self._cancel = None
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Resume until the spec is read: an unreadable spec must not stop the work forever."""
         self.is_active = False
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)

@@ -597,9 +597,9 @@ class StackDefinitionController:
         known, cancel = self._due.get(key, (math.inf, lambda: None))
         if known > due:
             cancel()
-            self._due[key] = due, self._services.clock.call_later(delay, lambda: self._look(name, served))
+            self._due[key] = due, self._services.clock.call_later(delay, lambda: self._start_sync(name, served))
 
-    def _look(self, name: str, served: ServedDefinition | None) -> None:
+    def _start_sync(self, name: str, served: ServedDefinition | None) -> None:
         self._due.pop((name, served is not None), None)
         task = supervision.spawn("definitions", lambda: self._attempt(name, served), name=f"definition {name}")
         self._tasks.add(task)

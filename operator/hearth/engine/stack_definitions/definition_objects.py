@@ -70,7 +70,7 @@ class DefinitionObjects:
             return KindState(refusal=refusal)
         wanted = instance_schema.make_crd(spec, forms=forms)
         try:
-            return judge(await self._keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
+            return judge(await self._apply_if_changed(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
         except NotOwn:
             return KindState(
                 refusal=f"a CustomResourceDefinition {metadata['name']} already exists and was not created by this "
@@ -121,7 +121,7 @@ class DefinitionObjects:
         try:
             for role in wanted:
                 name = role["metadata"]["name"]
-                await self._keep(CLUSTER_ROLE, role, uid=uid, parts=("rules",))
+                await self._apply_if_changed(CLUSTER_ROLE, role, uid=uid, parts=("rules",))
             for name in find_recorded_roles(raw):
                 live = await self.client.get_object(CLUSTER_ROLE, name) if name not in kept else None
                 if live is not None and self._is_own(CLUSTER_ROLE, live, uid):
@@ -148,7 +148,7 @@ class DefinitionObjects:
         hint = "without it, the author of an instance could use any of them; or remove these from spec.options"
         try:
             for kind, wanted in await self._make_policy(raw):
-                await self._keep(kind, wanted, uid=raw["metadata"]["uid"])
+                await self._apply_if_changed(kind, wanted, uid=raw["metadata"]["uid"])
         except NotOwn:
             if not is_vital:
                 return ""
@@ -184,7 +184,9 @@ class DefinitionObjects:
             return ()
         return instance_policy.make_policy(raw["spec"], owner=metadata, checks_authors=self.checks_authors, exists=True)
 
-    async def _keep(self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)) -> Object:
+    async def _apply_if_changed(
+        self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)
+    ) -> Object:
         """Return the object as it is now; it is applied unless it is as wanted. Raises NotOwn and ApiStatusError.
 
         uid: of the StackDefinition; parts: the fields of the object that are compared.

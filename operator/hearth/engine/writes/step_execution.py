@@ -231,7 +231,7 @@ class StepExecutor:
             )
         if self.kin is not None and owner and self.kin.is_related(owner):
             return await self._receive(step, live, owner=owner, kin=self.kin)
-        return await self._take_over(step, live)
+        return await self._handle_existing(step, live)
 
     async def _receive(self, step: Apply, live: Object, *, owner: str, kin: Kin) -> StepResult:
         """Take over an object that another Stack of the same tree no longer wants; otherwise do not touch it."""
@@ -289,7 +289,7 @@ class StepExecutor:
             causes=(rights, retry_triggers.object_trigger(step.kind, step.ref)),
         )
 
-    async def _take_over(self, step: Apply, live: Object) -> StepResult:
+    async def _handle_existing(self, step: Apply, live: Object) -> StepResult:
         """Handle an existing object with the same name: update one that is or may become a child, otherwise do not touch
         it.
         """

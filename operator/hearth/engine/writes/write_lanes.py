@@ -139,16 +139,16 @@ class WriteThrottle:
                 self._limiter.on_throttled(
                     result.retry_after or DEFAULT_PAUSE, begun=begun, now=now, in_flight=in_flight
                 )
-                self._hold(wake)
+                self._schedule_resume(wake)
 
-    def _hold(self, wake: Callable[[], None]) -> None:
+    def _schedule_resume(self, wake: Callable[[], None]) -> None:
         """Wake the executor at the end of the pause; some timers fire a moment early."""
         if self._cancel is not None:
             self._cancel()
             self._cancel = None
         hold = self._limiter.find_pause(self._clock.monotonic())
         if hold > 0:
-            self._cancel = self._clock.call_later(hold, lambda: self._hold(wake))
+            self._cancel = self._clock.call_later(hold, lambda: self._schedule_resume(wake))
         else:
             wake()
 

@@ -199,9 +199,9 @@ class KindCache:
         """
         if self._widening is None:
             delay = self._server.options.widen_after if self.watch.is_running else 0.0
-            self._widening = supervision.call_later(delay, self._widen)
+            self._widening = supervision.call_later(delay, self._relist_with_more_fields)
 
-    def _widen(self) -> None:
+    def _relist_with_more_fields(self) -> None:
         self._widening = None
         # A running list must complete first, or frequent requests would starve it. `complete` then starts the next.
         if not self.watch.is_running or self._held == self._kept:

@@ -74,7 +74,7 @@ class ObjectStore(Generic[Record]):
         record = self._owner.parse(raw)
         if uid in self._forgotten or record.resource_version <= (known.resource_version if known else passed):
             return record
-        self._keep(uid, known, record, is_ours=True)
+        self._store_record(uid, known, record, is_ours=True)
         return record
 
     def update(self, record: Record) -> None:
@@ -118,7 +118,7 @@ class ObjectStore(Generic[Record]):
             if version == known.resource_version and uid not in self._outdated:
                 return
             metadata["uid"] = known.uid  # one copy in memory: the key's
-        self._keep(uid, known, self._owner.parse(raw), is_ours=False)
+        self._store_record(uid, known, self._owner.parse(raw), is_ours=False)
 
     def is_known(self, event: Echo) -> bool:
         """Return whether this event of an object changes nothing here, and record it."""
@@ -158,14 +158,14 @@ class ObjectStore(Generic[Record]):
         for uid, raw in older.items():
             known = self._records.get(uid)
             if uid not in self._forgotten and (known is None or is_covered(known, version)):
-                self._keep(uid, known, self._owner.parse(raw), is_ours=False)
+                self._store_record(uid, known, self._owner.parse(raw), is_ours=False)
         for uid in self._records.keys() - shown:
             if is_covered(self._records[uid], version):
                 # An object that cannot be dropped cleanly must not block the others.
                 supervision.guard("watch", self._drop)(uid, is_ours=False)
         self._owner.complete()
 
-    def _keep(self, uid: str, known: Record | None, record: Record, *, is_ours: bool) -> None:
+    def _store_record(self, uid: str, known: Record | None, record: Record, *, is_ours: bool) -> None:
         self._outdated.discard(uid)
         self._records[uid] = record
         self._owner.replace(known, record, is_ours=is_ours)

@@ -156,11 +156,11 @@ class ConnectionPool:
         until = asyncio.get_running_loop().time() + seconds
         while (connection := self._find_idle()) is not None:
             try:
-                return await self._ask(connection, request, until)
+                return await self._send_request(connection, request, until)
             except ConnectionDropped:
                 if method not in REPEATABLE:
                     raise
-        return await self._ask(await self._connect(until), request, until)
+        return await self._send_request(await self._connect(until), request, until)
 
     def close(self) -> None:
         """Close all connections permanently; pending requests fail."""
@@ -170,7 +170,7 @@ class ConnectionPool:
         self._links.clear()
         self._idle.clear()
 
-    async def _ask(self, connection: HttpConnection, request: bytes, until: float) -> HttpResponse:
+    async def _send_request(self, connection: HttpConnection, request: bytes, until: float) -> HttpResponse:
         may_go_on = False
         try:
             answer = await connection.request(request, until=until)

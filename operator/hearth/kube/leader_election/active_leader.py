@@ -77,7 +77,7 @@ class ActiveLeader:
             try:
                 listed = await self._list()
             except errors.Unreachable as error:
-                self._tell("cannot read leases; retrying", str(error))
+                self._log_once("cannot read leases; retrying", str(error))
                 await asyncio.sleep(POLL_INTERVAL)
                 continue
             held = {name: lease for name, lease in listed if lease.holder}
@@ -87,10 +87,10 @@ class ActiveLeader:
             waits = [name for name, lease in held.items() if self._is_valid(name, lease)]
             if not waits:
                 return ""
-            self._tell("checking whether the holders of leases are active", ", ".join(waits))
+            self._log_once("checking whether the holders of leases are active", ", ".join(waits))
             await asyncio.sleep(POLL_INTERVAL)
 
-    def _tell(self, event: str, what: str) -> None:
+    def _log_once(self, event: str, what: str) -> None:
         """Log once why the work does not start yet."""
         if event not in self._told:
             self._told.add(event)
@@ -163,7 +163,7 @@ class Presence:
         )
         try:
             while True:
-                if found := await self._look(lease_client):
+                if found := await self._renew_or_acquire(lease_client):
                     return found
                 await asyncio.sleep(self.interval)
         except errors.ApiStatusError as refused:
@@ -173,7 +173,7 @@ class Presence:
             await self._release(lease_client)
             raise
 
-    async def _look(self, lease_client: LeaseClient) -> str:
+    async def _renew_or_acquire(self, lease_client: LeaseClient) -> str:
         """Renew the Lease, or take it if it is free; otherwise return its active holder."""
         try:
             found = await lease_client.find()

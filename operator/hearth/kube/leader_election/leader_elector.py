@@ -160,7 +160,7 @@ class LeaderElector:
     async def _try_take(self) -> bool:
         """Acquire the lease if it is free; return whether this process holds it."""
         try:
-            is_ours = await self._take()
+            is_ours = await self._acquire_lease()
         except (errors.ApiStatusError, errors.Unreachable) as error:
             self.error = f"cannot read lease/{self._config.name} in namespace {self._config.namespace}: {error}"
             log.warning("cannot acquire lease; retrying", reason=self.error)
@@ -170,9 +170,9 @@ class LeaderElector:
         self.error = ""
         return is_ours
 
-    async def _take(self) -> bool:
+    async def _acquire_lease(self) -> bool:
         if self._is_stale:
-            self._hear(await self._client.find())
+            self._record_lease(await self._client.find())
             self._is_stale = False
         if not self._is_free() or await self._yield_to_rival():
             return False
@@ -241,7 +241,7 @@ class LeaderElector:
             async with asyncio.timeout_at(self._heard_at + (self._lease.seconds if self._lease else 0.0)):
                 await self._changed.wait()
 
-    def _hear(self, lease: Lease | None) -> None:
+    def _record_lease(self, lease: Lease | None) -> None:
         """Record the current lease; only another version of it proves that its holder is active."""
         if lease is None or self._lease is None or lease.version != self._lease.version:
             self._heard_at = asyncio.get_running_loop().time()
@@ -257,16 +257,16 @@ class LeaderElector:
     def on_object(self, raw: Object) -> None:
         """Handle the lease in this state."""
         self._is_shown = True
-        self._hear(leases.parse_lease(raw))
+        self._record_lease(leases.parse_lease(raw))
 
     def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- only one lease is watched
         """Handle the deletion of the lease."""
-        self._hear(None)
+        self._record_lease(None)
 
     def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- each change contains the version of the lease itself
         """Complete the full set."""
         if not self._is_shown:
-            self._hear(None)
+            self._record_lease(None)
 
     # ---- holder
 
@@ -302,12 +302,12 @@ class LeaderElector:
             changed = await self._client.change(self._lease, spec) if self._lease is not None else None
             if changed is None:
                 # A response may have been lost, or another client changed the lease.
-                await self._look_again()
+                await self._refresh_lease()
                 continue
             self._lease = changed
             return
 
-    async def _look_again(self) -> None:
+    async def _refresh_lease(self) -> None:
         found = await self._client.find()
         if found is None or not found.holder:
             # The lease was deleted or cleared by hand, so it has no holder. This process acquires it unless another one

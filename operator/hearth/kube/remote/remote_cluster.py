@@ -113,17 +113,17 @@ class KubeRemoteCluster:
 
     async def _run(self) -> None:
         while (excess := self._find_excess()) is None:
-            trouble = await self._look()
+            trouble = await self._find_problem()
             self._attempted.set()
             self._failures = self._failures + 1 if trouble is not None else 0
-            self._note(trouble)
+            self._set_problem(trouble)
             await self._pause(self._find_pause())
         # Without watches, no more objects arrive. A new kubeconfig opens another cluster.
         await self.cluster.close()
-        self._note(excess)
+        self._set_problem(excess)
         await asyncio.get_running_loop().create_future()
 
-    async def _look(self) -> tuple[str, str] | None:
+    async def _find_problem(self) -> tuple[str, str] | None:
         """Reach the cluster; return why that failed."""
         try:
             if not self.is_open:
@@ -133,14 +133,14 @@ class KubeRemoteCluster:
                 self.is_open = True
                 self._discover_at = time.monotonic() + DISCOVERY_INTERVAL
             else:
-                await self._look_again()
+                await self._probe_again()
         except errors.ApiStatusError as error:
-            return self._judge(error)
+            return self._classify_error(error)
         except errors.Unreachable as error:
             return self._describe_silence(str(error))
         return None
 
-    async def _look_again(self) -> None:
+    async def _probe_again(self) -> None:
         if self.trouble is not None or time.monotonic() >= self._discover_at:
             await self._identify()
             await self.cluster.refresh_kinds()
@@ -172,7 +172,7 @@ class KubeRemoteCluster:
             "kubeconfig"
         )
 
-    def _judge(self, error: errors.ApiStatusError) -> tuple[str, str] | None:
+    def _classify_error(self, error: errors.ApiStatusError) -> tuple[str, str] | None:
         """Return the problem that an answer shows, or None if the cluster works."""
         said = str(error)[: limits.CLUSTER_ERROR_LENGTH]
         if error.code == UNAUTHORIZED:
@@ -191,7 +191,7 @@ class KubeRemoteCluster:
             f"answers"
         )
 
-    def _note(self, trouble: tuple[str, str] | None) -> None:
+    def _set_problem(self, trouble: tuple[str, str] | None) -> None:
         """Keep the last error, and report a change."""
         before, was_reachable = self.trouble, self.usage.is_reachable
         self.trouble = trouble
@@ -338,18 +338,18 @@ class UnfinishedLine:
         rest = len(piece) - 1 - piece.rfind(b"\n")
         now = time.monotonic()
         if rest < len(piece) or not self._held:
-            self._hold(rest)
+            self._reserve_bytes(rest)
             self._since = now
         else:
             # Keep no more of a line that is too long.
-            self._hold(min(self._held + rest, limits.CLUSTER_LINE_BYTES))
+            self._reserve_bytes(min(self._held + rest, limits.CLUSTER_LINE_BYTES))
         if self._held and now - self._since > limits.CLUSTER_LINE_SECONDS:
             raise TooMuchHeld(f"one event took more than {limits.CLUSTER_LINE_SECONDS:g} s to arrive")
 
     def release(self) -> None:
         """Release everything."""
-        self._hold(0)
+        self._reserve_bytes(0)
 
-    def _hold(self, size: int) -> None:
+    def _reserve_bytes(self, size: int) -> None:
         self._share.hold(size - self._held)
         self._held = size

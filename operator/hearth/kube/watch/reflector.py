@@ -476,7 +476,7 @@ class Reflector:
         self._stalls += reason is WatchEndReason.STALLED
         self._was_away = self._was_away or reason in watch_errors.AWAY
         self.is_failing = self.is_failing or reason not in watch_errors.TEMPORARY
-        self._learn(reason)
+        self._update_capabilities(reason)
         self._note_denial(failure)
         if watch_errors.needs_list(reason, failures=self._failures, stalls=self._stalls):
             self._forget_version()
@@ -493,7 +493,7 @@ class Reflector:
             if not was_denied and self.on_denied is not None:
                 supervision.guard("watch", self.on_denied)()
 
-    def _learn(self, reason: WatchEndReason) -> None:
+    def _update_capabilities(self, reason: WatchEndReason) -> None:
         """Update the known server capabilities from the reason of the failure."""
         if reason is WatchEndReason.NO_WATCH_LIST:
             self._server.has_watch_list = False

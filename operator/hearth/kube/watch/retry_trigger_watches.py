@@ -176,7 +176,7 @@ class TriggerWatches:
         for source, each in list(self._watches.items()):
             each.causes &= self._causes
             if not each.causes:
-                self._end(source)
+                self._close_watch(source)
 
     async def close(self) -> None:
         """Stop all watches and reports."""
@@ -219,17 +219,17 @@ class TriggerWatches:
             source,
             context=self._server,
             on_change=lambda: self._post(made.causes),
-            on_forbidden=lambda: self._give_up(source),
+            on_forbidden=lambda: self._stop_denied_watch(source),
         )
         made.start(kind)
         return made
 
-    def _end(self, source: TriggerSource) -> None:
+    def _close_watch(self, source: TriggerSource) -> None:
         each = self._watches.pop(source, None)
         if each is not None:
             self._run(each.close, name=f"end of the watch of {source.kind}")
 
-    def _give_up(self, source: TriggerSource) -> None:
+    def _stop_denied_watch(self, source: TriggerSource) -> None:
         """Stop the watch of a denied source; retries then depend only on time."""
         self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
         if source.kind not in self._reported:
@@ -239,7 +239,7 @@ class TriggerWatches:
                 kind=source.kind,
                 namespace=source.namespace,
             )
-        self._end(source)
+        self._close_watch(source)
 
     def _on_return(self) -> None:
         if retry_triggers.SERVER in self._causes:

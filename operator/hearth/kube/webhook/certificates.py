@@ -63,7 +63,7 @@ def renew(certificates: CertificateSet, *, hosts: Collection[str], now: datetime
     """
     made = _renew_authority(certificates, now=now)
     newest = _load_all(made.authorities)[0]
-    is_trusted_everywhere = now - _issued(newest) >= SPREAD
+    is_trusted_everywhere = now - _get_issue_time(newest) >= SPREAD
     if is_valid(made, hosts=hosts, now=now) and not (
         is_trusted_everywhere and is_due(_load_all(made.certificate)[0], now=now, newest=newest)
     ):
@@ -163,7 +163,7 @@ def _usage(*, is_authority: bool) -> x509.KeyUsage:
     )
 
 
-def _issued(certificate: x509.Certificate) -> datetime:
+def _get_issue_time(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_before_utc + CLOCK_SKEW
 
 

@@ -93,7 +93,7 @@ class WebhookServer:
         app = web.Application(client_max_size=limits.ADMISSION_BYTES)
 
         async def answer(request: web.Request) -> web.StreamResponse:
-            return await self._answer(request, serve)
+            return await self._handle_review(request, serve)
 
         app.add_routes([web.post("/{path:.*}", answer)])
         runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
@@ -111,7 +111,7 @@ class WebhookServer:
             await gate.stop()
             await runner.cleanup()
 
-    async def _answer(self, request: web.Request, serve: Serve) -> web.StreamResponse:
+    async def _handle_review(self, request: web.Request, serve: Serve) -> web.StreamResponse:
         path, _, webhook = request.path.rpartition("/")
         if not hmac.compare_digest(path.encode(errors="replace"), self._path.encode()):
             raise web.HTTPNotFound

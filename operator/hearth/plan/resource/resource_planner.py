@@ -347,7 +347,7 @@ class ResourcePlanner:
         if child is None and not context.children and (child := self.unproven.find(wanted)) is not None:
             context = dataclasses.replace(context, children=(child,))
             if child.ownership is None or child.omitted:
-                return self._take_up(context, child)
+                return self._plan_oversized(context, child)
         # If the kind or the explicit name changed, the existing objects count as earlier incarnations.
         number = child.incarnation if child is not None else self._find_next_incarnation(context)
         desired = (
@@ -428,7 +428,7 @@ class ResourcePlanner:
             (path for path in child.omitted if any(field_paths.is_overlapping(path, read) for read in reads)), ()
         )
 
-    def _take_up(self, context: ResourceContext, child: Child) -> ResourceStatus:
+    def _plan_oversized(self, context: ResourceContext, child: Child) -> ResourceStatus:
         """Plan a resource whose unsigned object was too large for the cache.
 
         The operator reads the object before writing it.

@@ -238,21 +238,21 @@ class StepGovernor:
         self.edition += 1
         self.is_settled = False
         if wanted is not None and self.records:
-            self._keep(key for key in self.records if key[0] in wanted)
+            self._keep_records(key for key in self.records if key[0] in wanted)
 
     def settle(self) -> None:
         """Note that the target is completed, and forget steps that it needed only once."""
         if not self.is_settled:
             self.is_settled = True
             if self.records:
-                self._keep(key for key, record in self.records.items() if record.level >= REWORK)
+                self._keep_records(key for key, record in self.records.items() if record.level >= REWORK)
 
     def prune(self, now: float) -> None:
         """Forget expired records once in a while. now: monotonic seconds."""
         if now >= self._prune_at:
             self._prune_at = now + PRUNED_EVERY
-            self._keep(key for key, record in self.records.items() if record.expires_at > now)
+            self._keep_records(key for key, record in self.records.items() if record.expires_at > now)
 
-    def _keep(self, keys: Iterator[tuple[str, WorkType]]) -> None:
+    def _keep_records(self, keys: Iterator[tuple[str, WorkType]]) -> None:
         # Build another map, because an emptied one would keep the memory of its entries.
         self.records = {key: self.records[key] for key in keys}

@@ -114,8 +114,8 @@ class ObsoleteChildren:
             dependents = self._dependents.setdefault(resource_of(required), {}).setdefault(required, set())
             dependents.add(child.uid)
             if len(dependents) == 1 or not members.is_all(resource_of(required)):
-                self._settle(resource_of(required))
-        self._settle(child.resource)
+                self._update_deletable(resource_of(required))
+        self._update_deletable(child.resource)
 
     def _remove(self, uid: str) -> None:
         child = self.children.pop(uid, None)
@@ -135,12 +135,12 @@ class ObsoleteChildren:
             if not dependents:
                 del self._dependents[resource_of(required)]
             if required not in dependents or not members.is_all(resource_of(required)):
-                self._settle(resource_of(required))
-        self._settle(child.resource)
+                self._update_deletable(resource_of(required))
+        self._update_deletable(child.resource)
         if not self.deletable:
             self.changed.update(dict.fromkeys(self.children))
 
-    def _settle(self, resource: str) -> None:
+    def _update_deletable(self, resource: str) -> None:
         """Add the children of a resource to `deletable`, or remove them."""
         for uid in self._resources.get(resource, ()):
             # A child is free if no other obsolete child requires it.

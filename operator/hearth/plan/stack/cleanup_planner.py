@@ -236,10 +236,10 @@ class CleanupPlanner:
         if self._policy.preserves_data:
             after = self._spare(name, after)
         if self.withheld:
-            after = self._withhold(name, after)
+            after = self._exclude_withheld(name, after)
         self._set(name, before, after)
 
-    def _withhold(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
+    def _exclude_withheld(self, name: str, obsolete: tuple[Child, ...]) -> tuple[Child, ...]:
         """Return the obsolete objects of a resource, except objects that stay for another Stack."""
         present = {child.uid: child for child in obsolete}
         for uid, each in list(self.withheld.items()):

@@ -156,16 +156,16 @@ class MemberRemovals:
         due = removals.due
         if now < due:
             removals.is_confirmed = False
-            self._wake(due)
+            self._schedule_wakeup(due)
         elif removals.is_confirmed and not removals.is_full:
             removals.allowed.update(waiting)
             removals.history.append((now, len(waiting)))
         elif removals.is_confirmed:
             removals.is_excess = True
             if removals.history:
-                self._wake(removals.history[0][0] + WINDOW)
+                self._schedule_wakeup(removals.history[0][0] + WINDOW)
 
-    def _wake(self, at: float) -> None:
+    def _schedule_wakeup(self, at: float) -> None:
         self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
 
     def is_full(self, collection: str) -> bool:

@@ -70,7 +70,7 @@ class SuspendOrder:
             self.running[name] = None
         else:
             self.running.pop(name, None)
-        self._settle(name)
+        self._update_free(name)
         self._requires[name] = requires
         if not self._is_down(name):
             self._weigh(requires, 1)
@@ -128,11 +128,11 @@ class SuspendOrder:
             name, by = queue.pop()
             was_down = self._is_down(name)
             self._above[name] = self._above.get(name, 0) + by
-            self._settle(name)
+            self._update_free(name)
             if was_down != self._is_down(name):
                 queue += [(below, 1 if was_down else -1) for below in self._requires.get(name, ())]
 
-    def _settle(self, name: str) -> None:
+    def _update_free(self, name: str) -> None:
         """Add a resource to `_free`, or remove it."""
         is_free = name in self.running and not self._above.get(name)
         if is_free == (name in self._free):

@@ -67,14 +67,14 @@ class FinishedWork:
         """Load the entries of the status, once. encoded: its signed field, None without one."""
         self.is_loaded = True
         for entry in decode(encoded):
-            self._put(entry)
+            self._store_entry(entry)
         self._recorded = find_pairs(self.entries)
 
     def load_former(self, encoded: Any, *, stack_uid: str) -> None:
         """Load the entries of the Stack with that UID, which this one was before it was restored, once."""
         self.is_loaded = True
         for entry in decode(encoded):
-            self._put(entry if entry.stack_uid else dataclasses.replace(entry, stack_uid=stack_uid))
+            self._store_entry(entry if entry.stack_uid else dataclasses.replace(entry, stack_uid=stack_uid))
 
     def has(self, resource: str, hash_: str) -> bool:
         """Return whether that definition of a resource has finished."""
@@ -128,7 +128,7 @@ class FinishedWork:
         if needed > limits.FINISHED_BYTES:
             return False
         self._drop(resource)
-        self._put(entry)
+        self._store_entry(entry)
         return True
 
     def forget(self, resource: str, hash_: str = "") -> None:
@@ -146,7 +146,7 @@ class FinishedWork:
         left = tuple(each for each in entry.definitions if hash_ and each != shorten(hash_))
         self._drop(resource)
         if left:
-            self._put(FinishedEntry(resource=resource, object=entry.object, definitions=left))
+            self._store_entry(FinishedEntry(resource=resource, object=entry.object, definitions=left))
 
     def note_written(self, status: Mapping[str, Any]) -> list[str]:
         """Record the entries of the written status; return the resources whose work is recorded now."""
@@ -167,7 +167,7 @@ class FinishedWork:
             for each in (*self.former, *self.entries.values())
         ]
 
-    def _put(self, entry: FinishedEntry) -> None:
+    def _store_entry(self, entry: FinishedEntry) -> None:
         if entry.stack_uid:
             self.former = (*self.former, entry)
         else:

@@ -275,7 +275,7 @@ def _find_problem(planner: StackPlanner, memory: InMemoryState) -> tuple[str, st
     if problem is None:
         return "", ""
     name, status = problem
-    return status.reason, f"{_called(name, status)}: {status.message}"
+    return status.reason, f"{_describe_resource(name, status)}: {status.message}"
 
 
 def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str, str]:
@@ -393,7 +393,7 @@ def _find_blockage(
     yield ExtraCondition(type=ConditionType.DELETION_BLOCKED, reason=found[0], message=found[1])
 
 
-def _called(name: str, status: ResourceStatus) -> str:
+def _describe_resource(name: str, status: ResourceStatus) -> str:
     """Name a resource and its object, unless the message names the object already."""
     is_named = status.ref is None or str(status.ref) in status.message
     return name if is_named else f"{name} ({status.ref})"
@@ -408,7 +408,7 @@ def _waited_for(planner: StackPlanner) -> str:
         status = planner.statuses[name]
         others = len(progressing) - 1
         more = f", and {others} more" if others else ""
-        return f"waits for {_called(name, status)}: {status.message}{more}"
+        return f"waits for {_describe_resource(name, status)}: {status.message}{more}"
     for name, read in sorted(planner.externals.items()):
         if not read.is_ready:
             return f"waits for {name}: {read.status.message}"

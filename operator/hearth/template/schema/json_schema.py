@@ -380,7 +380,7 @@ def find_wrong_rules_within(word: str, value: Any, effort: Effort, path: str) ->
 _RuleCheck: TypeAlias = Callable[[Any, Effort], Iterator[Found]]
 
 
-def _anything(_: Any, __: Effort) -> Iterator[Found]:
+def _accept_anything(_: Any, __: Effort) -> Iterator[Found]:
     return iter(())
 
 
@@ -445,7 +445,7 @@ def _pattern(value: Any, effort: Effort) -> Iterator[Found]:
 
 
 _RULE_CHECKS: Mapping[str, _RuleCheck] = {
-    **dict.fromkeys(("const", "default", *_SCHEMAS), _anything),
+    **dict.fromkeys(("const", "default", *_SCHEMAS), _accept_anything),
     **dict.fromkeys(("description", "format", "title"), _of("string")),
     **dict.fromkeys(_BOUNDS, _of("number")),
     **dict.fromkeys(_SIZES, _count),

@@ -115,7 +115,7 @@ async def test_a_connection_that_ends_before_its_first_request_fails_at_once() -
         server.writers[0].close()
         await waiting.wait_until(lambda: not link.is_open)
         with pytest.raises(ConnectionDropped):
-            await pool._ask(link, b"", soon)
+            await pool._send_request(link, b"", soon)
         assert pool._links == set()
 
 
@@ -132,7 +132,7 @@ async def test_what_only_a_burst_needs_is_closed_soon(monkeypatch: pytest.Monkey
     async with run([OK, OK]) as (_, pool):
         soon = asyncio.get_running_loop().time() + 1000
         links = [await pool._connect(soon) for _ in range(SPARE_CONNECTIONS + 4)]
-        await asyncio.gather(*(pool._ask(link, REQUEST, soon) for link in links[1:]))
+        await asyncio.gather(*(pool._send_request(link, REQUEST, soon) for link in links[1:]))
         await waiting.wait_until(lambda: len(pool._links) == SPARE_CONNECTIONS + 1)
         assert links[0].is_open
         assert links[0] in pool._links

@@ -64,7 +64,7 @@ def find_error(value: Any) -> str | None:
 class Findings:
     """Findings about one object, by meaning. The first finding of each meaning counts."""
 
-    __slots__ = ("_assumed", "_doubted", "_found", "has_succeeded", "is_work", "untold")
+    __slots__ = ("_assumed", "_doubted", "_found", "has_succeeded", "is_work", "missing_evidence")
 
     def __init__(self, *, is_work: bool) -> None:
         """is_work: whether the object runs to completion."""
@@ -76,7 +76,7 @@ class Findings:
         self.is_work = is_work
         self.has_succeeded = False
         """Whether the object is work, and its main word means success."""
-        self.untold = ""
+        self.missing_evidence = ""
         """The name of the first signal whose meaning is unknown, or ""."""
 
     def __bool__(self) -> bool:
@@ -97,15 +97,15 @@ class Findings:
         else:
             self.add_doubted(reason, message)
 
-    def add_untold(self, name: str) -> None:
+    def add_missing_evidence(self, name: str) -> None:
         """Record the name of a signal whose meaning is unknown."""
-        self.untold = self.untold or name
+        self.missing_evidence = self.missing_evidence or name
 
     def add_text(self, name: str, text: str) -> None:
         """Add the main word of the object, or of an item. A text outside the vocabulary means waiting."""
         meaning = vocabulary.read(text)
         if meaning is Meaning.UNREAD:
-            self.add_untold(name)
+            self.add_missing_evidence(name)
             return
         if meaning is Meaning.READY and vocabulary.is_at_work(text, of_work=self.is_work):
             meaning = Meaning.WAITING
@@ -114,7 +114,7 @@ class Findings:
     def add_condition(self, said: Said) -> None:
         """Add the finding of a condition, if it has one."""
         if said.meaning is None or said.meaning is Meaning.UNREAD:
-            self.add_untold(f"condition {said.type}")
+            self.add_missing_evidence(f"condition {said.type}")
             return
         reason = vocabulary.make_reason(said.reason or name_negative(said))
         if said.is_assumed and said.meaning is Meaning.FAILED:
@@ -186,7 +186,7 @@ class Findings:
             if meaning in inner._found:
                 self.add(ITEM_MEANINGS.get(meaning, meaning), *inner._found[meaning])
                 return True
-        self.untold = self.untold or inner.untold
+        self.missing_evidence = self.missing_evidence or inner.missing_evidence
         return False
 
     def add_item_texts(self, name: str, item: Mapping[str, Any]) -> None:
@@ -196,7 +196,7 @@ class Findings:
             if isinstance(text, str) and text and vocabulary.read(text) is not None:
                 self.add_text(f"{name}.{key}", text)
             elif isinstance(text, str) and text and key in MAIN:
-                self.add_untold(f"{name}.{key}")
+                self.add_missing_evidence(f"{name}.{key}")
 
     def add_item_sides(self, name: str, item: Mapping[str, Any]) -> None:
         """Add the words of an item's parts that mean progress or failure."""

@@ -124,7 +124,7 @@ class FieldReader:
         for name in names:
             value, role = status[name], find_role(name)
             if isinstance(value, dict) and role is not Role.UNREAD:
-                for key in self._take(sorted(value)):
+                for key in self._take_parts(sorted(value)):
                     # In `nodeStatus` the keys are the names of the parts.
                     is_text = role is Role.SIDE and isinstance(value[key], str)
                     self.read_part(f"{name}.{key}", role if is_text else find_role(key), value[key])
@@ -177,7 +177,7 @@ class FieldReader:
                 self._findings.has_succeeded = self._findings.has_succeeded or vocabulary.has_succeeded(value)
                 self._findings.add_text(name, value)
             else:
-                self._findings.add_untold(name)
+                self._findings.add_missing_evidence(name)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {value}, a number without a known meaning")
 
@@ -221,7 +221,7 @@ class FieldReader:
         elif text in TRUTHS:
             self.read_flag(name, text)
         elif text and is_word(name):
-            self._findings.add_untold(name)
+            self._findings.add_missing_evidence(name)
 
     def read_items(self, name: str, value: list[Any] | dict[str, Any]) -> None:
         """Read the items that report their own state: the entries of a list or map, or the map itself."""
@@ -229,11 +229,11 @@ class FieldReader:
             if self._findings.add_item(name, value, self._fields):
                 return
             value = [part for each in value.values() for part in find_parts(each)]
-        for item in self._take(value):
+        for item in self._take_parts(value):
             if isinstance(item, dict):
                 self._findings.add_item(name, item, self._fields)
 
-    def _take(self, parts: list[Any]) -> list[Any]:
+    def _take_parts(self, parts: list[Any]) -> list[Any]:
         """Return the first parts, as many as the limit still permits."""
         taken = parts[: self._parts_left]
         self._parts_left -= len(taken)
@@ -300,8 +300,10 @@ class GeneralRule:
 
     def _judge_untold(self, findings: Findings, status: Mapping[str, Any]) -> HealthResult:
         """Return the result for an object without any signal whose meaning is known."""
-        if findings.untold:
-            return progressing("NotReady", f"its status does not show whether it is ready ({findings.untold})")
+        if findings.missing_evidence:
+            return progressing(
+                "NotReady", f"its status does not show whether it is ready ({findings.missing_evidence})"
+            )
         if self._is_work and ENDS.isdisjoint(status) and not BEGINS.isdisjoint(status):
             return progressing("NotFinished", "it has started, and has not finished")
         return self._judge_silent(status)
