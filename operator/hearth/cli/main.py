@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, Entry] = {
     "demo": Entry("hearth.cli.commands.demo:demo", "Create an example Stack and show its progress live."),
     "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack."),
     "lsp": Entry("hearth.cli.commands.lsp:lsp", "Run the language server for editors."),
+    "page": Entry("hearth.cli.commands.page:page", "Serve the page of `kubectl stack ui` for a team."),
     "stack": Entry(
         "hearth.cli.stack_commands.stack_group:stack", "Inspect and control Stacks. The same as `kubectl stack`."
     ),

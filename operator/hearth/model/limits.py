@@ -442,6 +442,30 @@ READ_RIGHTS = 10_000
 """Answers about one Stack's account that are kept: as many as it has resources, if each is asked about by its name."""
 PAGE_STREAMS = 20
 """Browser tabs that one `kubectl stack ui` keeps up to date. Each reads its Stack about once a second."""
+PAGE_TOKEN_BYTES = 2_800
+"""Size of a token that the page of a team seals in a cookie: browsers keep cookies of 4,096 bytes."""
+PAGE_HEADER_TOKEN_BYTES = 8_000
+"""Size of a token in a header, which is the size of headers that the server reads."""
+PAGE_SESSIONS, PAGE_USER_SESSIONS = 200, 4
+"""Sessions of one server of the page for a team, and of one user: one per token."""
+PAGE_SESSION_REQUESTS = PAGE_STREAMS + 10
+"""Requests of one session at the same time, streams included."""
+PAGE_REQUESTS = 1_000
+"""Requests of all sessions at the same time, streams included."""
+PAGE_SESSION_IDLE, PAGE_SESSION_AGE = 600.0, 3_600.0
+"""Seconds without a request, and seconds since its start, after which a session ends. The next request opens a new one."""
+PAGE_CONNECTIONS = 2_000
+"""Connections of browsers and proxies. Those without a signed-in user are closed first."""
+PAGE_FAILED_SIGN_INS, PAGE_FAILED_SIGN_IN_SECONDS = 10, 60.0
+"""Failed sign-ins of one address within this time before the next ones are refused without asking the API server."""
+PAGE_ADDRESSES = 10_000
+"""Addresses with failed sign-ins that the page remembers; the oldest are forgotten first."""
+PAGE_REVIEWS = 8
+"""Tokens that the page checks at the same time."""
+PAGE_SESSION_IN_FLIGHT = 8
+"""Requests that one session sends to the API server at the same time."""
+PAGE_PREVIEWS = 2
+"""Previews that run at the same time, for all users of the page of a team."""
 PAGE_FORM_BYTES = 64 * 1024
 """Size of one request to the page: the longest field of a form is a reason of 1,024 characters."""
 PAGE_REVISIONS = 10

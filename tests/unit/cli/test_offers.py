@@ -77,6 +77,7 @@ TRIED = {
     ("cli.commands.import_", "kubectl apply"): NO_ADVICE,
     ("cli.page.access_rules", "kubectl stack ui"): NO_ADVICE,
     ("cli.page.server", "kubectl stack ui"): NO_ADVICE,
+    ("cli.main", "kubectl stack ui"): NO_ADVICE,
     ("cli.stack_commands.files.file_commands", "kubectl stack lint"): NO_ADVICE,
     ("cli.stack_commands.files.file_commands", "kubectl stack render"): NO_ADVICE,
     ("cli.stack_views.stack_tests.stack_test_report", "kubectl stack test"): NO_ADVICE,

@@ -9,14 +9,14 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 from urllib import parse
 
 import orjson
 from aiohttp import web
 
-from hearth.cli.page import actions, rendering, shown_resource, shown_stack
-from hearth.cli.page.access_rules import ACTION_TOKEN, AccessRules
+from hearth.cli.page import access_rules, actions, rendering, shown_resource, shown_stack
+from hearth.cli.page.access_rules import ACTION_TOKEN
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
 from hearth.cli.page.rendering import PartRenderer, Parts, Renderer
 from hearth.cli.page.stack_source import StackSource
@@ -32,50 +32,65 @@ from hearth.model.tenancy import Tenancy
 
 FRAGMENT: Final = "X-Hearth-Fragment"
 """The header of script requests for a dialog's content instead of a whole page."""
+VERB: Final = web.RequestKey("verb", str)
+"""The key of a request for the action that it asks for."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+Handle: TypeAlias = "Callable[[Handlers, web.Request], Awaitable[web.StreamResponse]]"
 STACK_ROUTE: Final = r"{kind:[a-z0-9.-]+}/{namespace}/{name}"
 
 
 class Handlers:
-    """The handlers of one server."""
+    """The handlers of one user."""
 
-    def __init__(self, source: StackSource, rules: AccessRules, renderer: Renderer) -> None:
+    def __init__(
+        self,
+        source: StackSource,
+        renderer: Renderer,
+        *,
+        previews: asyncio.Semaphore | None = None,
+        silences_engine: bool = True,
+    ) -> None:
+        """Open nothing yet.
+
+        previews: the previews that all users of a server may run at the same time; silences_engine: whether a preview hides
+        the engine's log, because the process has not configured it.
+        """
         self._source = source
-        self._previews = asyncio.Semaphore(1)
+        self._silences_engine = silences_engine
+        self._own_previews = asyncio.Semaphore(1)
         """A preview runs the engine on a copy of the Stack: one at a time."""
-        self._rules = rules
+        self._all_previews = previews or asyncio.Semaphore(1)
         self._renderer = renderer
         self._parts = PartRenderer(source, renderer)
         self._updates = Updates()
 
-    def list_routes(self) -> list[web.AbstractRouteDef]:
-        """Return the routes under the root."""
-        root = self._rules.root
-        return [
-            web.get(root, self.show_list),
-            web.get(f"{root}updates", self.follow_list),
-            web.get(f"{root}static/{{name}}", self.get_static),
-            web.get(f"{root}{STACK_ROUTE}", self.show_stack),
-            web.get(f"{root}{STACK_ROUTE}/updates", self.follow_stack),
-            web.get(f"{root}{STACK_ROUTE}/resource", self.show_resource),
-            web.get(f"{root}{STACK_ROUTE}/why", self.explain),
-            web.get(f"{root}{STACK_ROUTE}/confirm", self.confirm),
-            web.get(f"{root}{STACK_ROUTE}/preview", self.preview_rollback),
-            web.get(f"{root}{STACK_ROUTE}/compare", self.compare),
-            web.get(f"{root}{STACK_ROUTE}/log", self.show_log),
-            web.get(f"{root}{STACK_ROUTE}/log/updates", self.follow_log),
-            web.get(f"{root}{STACK_ROUTE}/history", self.show_history),
-            web.post(f"{root}{STACK_ROUTE}/act", self.act),
-        ]
+    def close(self) -> None:
+        """End all streams."""
+        self._updates.close()
 
     async def show_list(self, request: web.Request) -> web.StreamResponse:
         """Show all Stacks."""
-        values = {"parts": await self._parts.make_list(), "namespace": self._source.namespace, "updates": "updates"}
-        return self._reply(request, "list.html", values)
+        namespace = self._find_namespace(request)
+        try:
+            parts = await self._parts.make_list(namespace)
+        except errors.ApiStatusError as refused:
+            if not refused.is_forbidden or self._source.namespace:
+                raise
+            return self._reply(request, "namespace.html", {"message": safe_text.one_line(refused)}, status=refused.code)
+        updates = f"updates?{parse.urlencode({'namespace': namespace})}" if namespace else "updates"
+        return self._reply(request, "list.html", {"parts": parts, "namespace": namespace, "updates": updates})
 
     async def follow_list(self, request: web.Request) -> web.StreamResponse:
         """Send the list again whenever it changes."""
-        return await self._updates.follow(request, PartChanges(self._parts.make_list))
+        make = functools.partial(self._parts.make_list, self._find_namespace(request))
+        return await self._updates.follow(request, PartChanges(make))
+
+    def _find_namespace(self, request: web.Request) -> str:
+        """Return the namespace of the list: the only one of the page, otherwise that of the address; "" for all."""
+        namespace = self._source.namespace or request.query.get("namespace", "").strip()
+        if namespace and not NAME.fullmatch(namespace):
+            raise web.HTTPNotFound(text="there is no such namespace")
+        return namespace
 
     async def follow_stack(self, request: web.Request) -> web.StreamResponse:
         """Send the parts of one Stack again whenever they change."""
@@ -86,11 +101,7 @@ class Handlers:
 
     async def get_static(self, request: web.Request) -> web.StreamResponse:
         """Return a file of the page."""
-        found = rendering.find_static(request.match_info["name"])
-        if found is None:
-            raise web.HTTPNotFound(text="there is no such file")
-        content, content_type = found
-        return web.Response(body=content, content_type=content_type, charset="utf-8")
+        return await get_static(request)
 
     async def show_stack(self, request: web.Request) -> web.StreamResponse:
         """Show one Stack as a live graph."""
@@ -159,8 +170,9 @@ class Handlers:
         text = request.query.get("to", "0")
         if location.is_group or not actions.is_number(text):
             raise web.HTTPBadRequest(text="there is no such revision")
-        stack_previews.silence_engine()
-        async with self._previews:
+        if self._silences_engine:
+            stack_previews.silence_engine()
+        async with self._own_previews, self._all_previews:
             session = self._source.session
             stack = await stack_locations.read(session, location)
             found = await stack_previews.preview_rollback(session, stack, int(text), tenancy=Tenancy())
@@ -178,8 +190,9 @@ class Handlers:
         child = shown_resource.find_object(snapshot, resource, object_=object_)
         if location.is_group or child is None:
             raise web.HTTPNotFound(text=f"{location.name} has no object of {resource!r}")
-        stack_previews.silence_engine()
-        async with self._previews:
+        if self._silences_engine:
+            stack_previews.silence_engine()
+        async with self._own_previews, self._all_previews:
             preview = await stack_previews.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
         fields = shown_resource.compare(snapshot, child, preview)
         query = parse.urlencode({"resource": resource, "object": object_})
@@ -231,9 +244,10 @@ class Handlers:
     async def act(self, request: web.Request) -> web.StreamResponse:
         """Write the change that the user confirmed."""
         form = {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
-        if refusal := self._rules.find_action_refusal(form.get(ACTION_TOKEN, "")):
+        if refusal := access_rules.find_action_refusal(form.get(ACTION_TOKEN, ""), self._renderer.action_token):
             raise web.HTTPForbidden(text=refusal)
         stack, action, form = await self._find_action(request, form)
+        request[VERB] = action.name
         context = Context(session=self._source.session, stack=stack, form=form, token=following.make_token())
         decision = await action.decide(context)
         if decision.send is not None:
@@ -262,6 +276,8 @@ class Handlers:
         self, request: web.Request, form: dict[str, str]
     ) -> tuple[StackState, Action, dict[str, str]]:
         """Return the object and action of a request."""
+        if self._renderer.is_read_only:
+            raise web.HTTPForbidden(text="this page is read-only: use `kubectl stack` to change a Stack")
         location = await self._find_target(request)
         action = BY_NAME.get(form.get("action", ""))
         if action is None or action.is_for_group != location.is_group:
@@ -275,6 +291,46 @@ class Handlers:
         layout = "fragment.html" if FRAGMENT in request.headers else "page.html"
         text = self._renderer.render(template, {**values, "layout": layout})
         return web.Response(text=text, content_type="text/html", status=status)
+
+
+ROUTES: Final = (
+    ("GET", "", Handlers.show_list),
+    ("GET", "updates", Handlers.follow_list),
+    ("GET", "static/{name}", Handlers.get_static),
+    ("GET", STACK_ROUTE, Handlers.show_stack),
+    ("GET", f"{STACK_ROUTE}/updates", Handlers.follow_stack),
+    ("GET", f"{STACK_ROUTE}/resource", Handlers.show_resource),
+    ("GET", f"{STACK_ROUTE}/why", Handlers.explain),
+    ("GET", f"{STACK_ROUTE}/confirm", Handlers.confirm),
+    ("GET", f"{STACK_ROUTE}/preview", Handlers.preview_rollback),
+    ("GET", f"{STACK_ROUTE}/compare", Handlers.compare),
+    ("GET", f"{STACK_ROUTE}/log", Handlers.show_log),
+    ("GET", f"{STACK_ROUTE}/log/updates", Handlers.follow_log),
+    ("GET", f"{STACK_ROUTE}/history", Handlers.show_history),
+    ("POST", f"{STACK_ROUTE}/act", Handlers.act),
+)
+"""Method, path under the root and handler of each page."""
+
+
+def list_routes(root: str, find_handlers: Callable[[web.Request], Handlers]) -> list[web.AbstractRouteDef]:
+    """Return the routes under the root. find_handlers: returns the handlers of a request's user."""
+
+    def make_route(method: str, path: str, handle: Handle) -> web.AbstractRouteDef:
+        async def answer(request: web.Request) -> web.StreamResponse:
+            return await handle(find_handlers(request), request)
+
+        return web.route(method, f"{root}{path}", answer)
+
+    return [make_route(*each) for each in ROUTES]
+
+
+async def get_static(request: web.Request) -> web.StreamResponse:
+    """Return a file of the page."""
+    found = rendering.find_static(request.match_info["name"])
+    if found is None:
+        raise web.HTTPNotFound(text="there is no such file")
+    content, content_type = found
+    return web.Response(body=content, content_type=content_type, charset="utf-8")
 
 
 def describe_target(target: StackLocation | StackState) -> dict[str, Any]:
@@ -304,29 +360,44 @@ PAUSE_FACTOR: Final = 3
 CLOSED_CHECK: Final = 0.1
 """Seconds between two checks whether the browser closed the connection. aiohttp could cancel the handler instead, but
 it would cancel actions as well, between two writes."""
+WRITE_TIMEOUT: Final = 30.0
+"""Seconds after which a browser that reads nothing loses its stream. It opens a new one when it reads again."""
 HEARTBEAT: Final = 15.0
 """Seconds without an event after which the browser is informed that the connection is alive."""
 
 
 class Updates:
-    """The open streams of one server."""
+    """The open streams of one user."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """End all streams, and open no more."""
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
 
     async def follow(self, request: web.Request, changes: Changes[Any]) -> web.StreamResponse:
-        """Send changes until the browser closes the stream."""
-        if self._count >= limits.PAGE_STREAMS:
+        """Send changes until the browser closes the stream, or `close` ends it."""
+        if len(self._tasks) >= limits.PAGE_STREAMS:
             raise web.HTTPTooManyRequests(text="too many tabs follow this page; close some")
-        self._count += 1
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 -- the server calls it within a task
+        self._tasks.add(task)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         try:
             await response.prepare(request)
-            await send(request, response, changes)
-        except ConnectionError:
-            pass  # the browser left
+            if not self._is_closed:
+                await send(request, response, changes)
+        except (ConnectionError, TimeoutError):
+            pass  # the browser left, or does not read
+        except asyncio.CancelledError:
+            if not self._is_closed:
+                raise
         finally:
-            self._count -= 1
+            self._tasks.discard(task)
         return response
 
 
@@ -407,7 +478,8 @@ async def send(request: web.Request, response: web.StreamResponse, changes: Chan
         if not events and loop.time() - written_at > HEARTBEAT:
             events = b": still here\n\n"
         if events:
-            await response.write(events)
+            async with asyncio.timeout(WRITE_TIMEOUT):
+                await response.write(events)
             written_at = loop.time()
         await pause(request, max(PAUSE, PAUSE_FACTOR * (loop.time() - began)))
 

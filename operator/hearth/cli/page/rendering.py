@@ -6,6 +6,7 @@ All values are escaped. The only exception is the SVG graph, which ElementTree e
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import hashlib
 from collections.abc import Collection, Mapping
@@ -30,25 +31,39 @@ from hearth.model import value_class
 SIGNS: Final = {state: sign.strip() for state, (sign, _) in tree_view.SIGNS.items()}
 
 
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Renderer:
-    """The templates of one server."""
+    """The templates, with the values that all pages of one user share."""
 
-    def __init__(self, *, root: str, action_token: str) -> None:
-        """root: the path under which everything is."""
-        self.root = root
-        self._environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("hearth.cli.page"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.globals |= {"root": root, "action_token": action_token, "signs": SIGNS}
-        self._environment.filters["times"] = explanation.describe_times
+    root: str
+    """The path under which everything is."""
+    action_token: str = ""
+    lost_hint: str = ""
+    """What to check if the server does not answer."""
+    user: str = ""
+    """The name of the signed-in user. "" on a page with a single user."""
+    can_sign_out: bool = False
+    is_read_only: bool = False
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a template with these values."""
-        return self._environment.get_template(template).render(values)
+        shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return load_templates().get_template(template).render({**shared, **values})
+
+
+@functools.cache
+def load_templates() -> jinja2.Environment:
+    """Return the environment of all templates. It holds no data of any user."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("hearth.cli.page"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["signs"] = SIGNS
+    environment.filters["times"] = explanation.describe_times
+    return environment
 
 
 def make_path(location: StackLocation) -> str:
@@ -85,10 +100,11 @@ class PartRenderer:
         self._source = source
         self._renderer = renderer
 
-    async def make_list(self) -> Parts:
-        """Return the list of Stacks. Raises ApiStatusError and Unreachable."""
-        shown = [shown_stack.describe(each) for each in await self._source.list()]
-        return {"stacks": self._render("part_stacks.html", {"stacks": shown, "namespace": self._source.namespace})}
+    async def make_list(self, namespace: str) -> Parts:
+        """Return the list of Stacks of a namespace, "" for all. Raises ApiStatusError and Unreachable."""
+        shown = [shown_stack.describe(each) for each in await self._source.list(namespace)]
+        values = {"stacks": shown, "namespace": namespace, "is_only": bool(self._source.namespace)}
+        return {"stacks": self._render("part_stacks.html", values)}
 
     async def make_stack(self, location: StackLocation, layers: Collection[int]) -> Parts:
         """Return the parts of one Stack. layers: the unfolded ones. Raises ApiStatusError and Unreachable."""

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from hearth.cli.page import access_rules
 from hearth.cli.page.access_rules import AccessRules, Secrets
-from hearth.cli.page.handlers import FRAGMENT, Handlers
+from hearth.cli.page.handlers import FRAGMENT, Handlers, list_routes
 from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_access.session import Session
@@ -26,6 +26,7 @@ LOOPBACK: Final = "127.0.0.1"
 SECRET_BYTES: Final = 32
 SHUTDOWN_TIMEOUT: Final = 0.5
 """Seconds for requests in progress when the user ends the command."""
+LOST_HINT: Final = "is `kubectl stack ui` still running?"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -80,35 +81,43 @@ def make_secrets() -> Secrets:
 
 def make_application(source: StackSource, rules: AccessRules) -> web.Application:
     """Return the application."""
-    renderer = Renderer(root=rules.root, action_token=rules.secrets.action_token)
-    handlers = Handlers(source, rules, renderer)
+    renderer = Renderer(root=rules.root, action_token=rules.secrets.action_token, lost_hint=LOST_HINT)
+    handlers = Handlers(source, renderer)
 
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             check(request, rules)
             return await handler(request)
-        except web.HTTPException as refused:
-            status, message = refused.status, refused.text or ""
-            if status < HTTPStatus.BAD_REQUEST:
-                raise
-        except errors.ApiStatusError as error:
-            status, message = (error.code if 400 <= error.code < 500 else 502), f"the API server: {error}"
-        except errors.HearthError as error:
-            status, message = HTTPStatus.BAD_GATEWAY, str(error)
-        is_fragment = FRAGMENT in request.headers
-        values = {"layout": "fragment.html" if is_fragment else "plain.html", "message": safe_text.clean(message)}
-        return web.Response(text=renderer.render("error.html", values), content_type="text/html", status=status)
-
-    async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
-        response.headers.update(access_rules.HEADERS)
-        response.headers.pop("Server", None)
+        except (web.HTTPException, errors.HearthError) as error:
+            return show_error(request, renderer, error)
 
     app = web.Application(client_max_size=limits.PAGE_FORM_BYTES, middlewares=[answer])
     app.on_response_prepare.append(add_headers)
-
-    app.add_routes([web.get("/", functools.partial(enter, rules=rules)), *handlers.list_routes()])
+    app.add_routes([web.get("/", functools.partial(enter, rules=rules)), *list_routes(rules.root, lambda _: handlers)])
     return app
+
+
+async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    """Add the headers of every response."""
+    response.headers.update(access_rules.HEADERS)
+    response.headers.pop("Server", None)
+
+
+def show_error(request: web.Request, renderer: Renderer, error: web.HTTPException | errors.HearthError) -> web.Response:
+    """Return a page with the message of an error. Raises redirects."""
+    match error:
+        case web.HTTPException():
+            if error.status < HTTPStatus.BAD_REQUEST:
+                raise error
+            status, message = error.status, error.text or ""
+        case errors.ApiStatusError():
+            status, message = (error.code if 400 <= error.code < 500 else 502), f"the API server: {error}"
+        case _:
+            status, message = HTTPStatus.BAD_GATEWAY, str(error)
+    is_fragment = FRAGMENT in request.headers
+    values = {"layout": "fragment.html" if is_fragment else "plain.html", "message": safe_text.clean(message)}
+    return web.Response(text=renderer.render("error.html", values), content_type="text/html", status=status)
 
 
 def check(request: web.Request, rules: AccessRules) -> None:

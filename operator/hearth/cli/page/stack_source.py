@@ -85,7 +85,17 @@ class StackSource:
         """Close the sessions with other clusters."""
         await self._reader.others.close()
 
-    async def list(self) -> list[StackState]:
-        """Return all Stacks, ResourceGroups and instances. Raises ApiStatusError and Unreachable."""
+    def drop_old(self) -> None:
+        """Drop everything that is too old to be used again, so that a tab that was closed costs no memory."""
+        now = asyncio.get_running_loop().time()
+        for location, (_, taken_at) in list(self._taken.items()):
+            if now - taken_at > FRESH_SECONDS:
+                del self._taken[location]
+        for namespace, (_, listed_at) in list(self._snapshots.items()):
+            if now - listed_at > SNAPSHOTS_SECONDS:
+                del self._snapshots[namespace]
+
+    async def list(self, namespace: str) -> list[StackState]:
+        """Return all Stacks, ResourceGroups and instances of a namespace, "" for all. Raises ApiStatusError and Unreachable."""
         kinds = await stack_locations.list_kinds(self.session)
-        return await stack_locations.list_all(self.session, self.namespace, kinds)
+        return await stack_locations.list_all(self.session, namespace, kinds)

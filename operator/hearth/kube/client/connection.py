@@ -44,13 +44,15 @@ class Connection:
     Use `async with`, or `open` and `close`. Requests beyond the limit wait in a queue; streams do not count.
     """
 
-    def __init__(self, source: CredentialSource, traffic: Traffic | None = None) -> None:
-        """traffic: charges for the traffic of an untrusted server."""
+    def __init__(
+        self, source: CredentialSource, traffic: Traffic | None = None, *, in_flight: int = REQUESTS_IN_FLIGHT
+    ) -> None:
+        """traffic: charges for the traffic of an untrusted server; in_flight: maximum number of concurrent requests."""
         self._source = source
         self._traffic = traffic
         self._transport: HttpTransport | None = None
         self._generation = 0
-        self._slots = traffic.slots if traffic is not None else asyncio.Semaphore(REQUESTS_IN_FLIGHT)
+        self._slots = traffic.slots if traffic is not None else asyncio.Semaphore(in_flight)
         self._renewing = asyncio.Lock()
         self._check_at = 0.0
         self._renew_at = 0.0

@@ -184,12 +184,14 @@ class ConnectionGate:
     def __init__(
         self,
         make_handler: MakeHandler,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         *,
         most: int = limits.WEBHOOK_CONNECTIONS,
         on_limit: Callable[[str], None] = lambda _limit: None,
     ) -> None:
-        """most: connections at the same time; on_limit: gets the name of the limit when it is reached."""
+        """context: None for connections without TLS; most: connections at the same time; on_limit: gets the name of the
+        limit when it is reached.
+        """
         self._make_handler = make_handler
         self._context = context
         self._most = most
@@ -260,7 +262,7 @@ class ConnectionGate:
             self._on_limit(CONNECTION_LIMIT)
 
     async def _open(self, connection: GateConnection) -> None:
-        """Speak TLS once the peer does. Any other behavior of the peer is ignored."""
+        """Serve the connection, with TLS if there is a certificate, once the peer sends something. Any other behavior of the peer is ignored."""
 
         def make_handler() -> RequestHandler:
             connection.handler = self._make_handler()
@@ -269,12 +271,13 @@ class ConnectionGate:
         try:
             async with asyncio.timeout(FIRST_BYTE_TIMEOUT):
                 await wait_readable(connection.plain)
+            tls = self._context is not None
             await asyncio.get_running_loop().connect_accepted_socket(
                 make_handler,
                 connection.plain,
                 ssl=self._context,
-                ssl_handshake_timeout=HANDSHAKE_TIMEOUT,
-                ssl_shutdown_timeout=CLOSE_TIMEOUT,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT if tls else None,
+                ssl_shutdown_timeout=CLOSE_TIMEOUT if tls else None,
             )
         except BaseException as error:
             connection.plain.close()

@@ -5,6 +5,7 @@
 const dialog = document.getElementById("dialog");
 const content = document.getElementById("dialog-content");
 const connection = document.getElementById("connection");
+const lostHint = document.body.dataset.lostHint || "";
 let opener = "";
 
 function setConnection(state, text) {
@@ -131,14 +132,21 @@ function replacePart(id, part) {
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
+// A page for several users asks to sign in again when the token has expired.
+async function checkSession() {
+  const address = document.body.dataset.session;
+  if (address && (await fetch(address).catch(() => null))?.status === 401) location.reload();
+}
+
 function follow(address) {
   const source = new EventSource(address);
   source.addEventListener("open", () => setConnection("live", "live"));
   source.addEventListener("error", () => {
-    setConnection("lost", "connection lost: is `kubectl stack ui` still running? Trying again …");
+    setConnection("lost", "connection lost" + (lostHint ? ": " + lostHint : ".") + " Trying again …");
     // A browser gives up after an answer that is no stream, e.g. while the server starts.
     if (source.readyState === EventSource.CLOSED) {
       source.close();
+      checkSession();
       setTimeout(() => follow(address), 2000);
     }
   });
@@ -195,7 +203,7 @@ async function show(address, options) {
   }
   const isOutdated = own !== asked || (isWithin && !dialog.open);
   if (isOutdated && !options) return;
-  if (html === null) content.textContent = "The server does not answer: is `kubectl stack ui` still running?";
+  if (html === null) content.textContent = "The server does not answer" + (lostHint ? ": " + lostHint : ".");
   else content.innerHTML = html;
   content.removeAttribute("aria-busy");
   const heading = content.querySelector("h1");
