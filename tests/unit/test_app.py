@@ -111,7 +111,7 @@ def test_credentials_that_cannot_be_read_are_reported_in_a_sentence(tmp_path: Pa
     assert f"no kubeconfig at {tmp_path}/missing; pass one with --kubeconfig" in line["reason"]
 
 
-# The process exits before the leader election if the CRDs on the server are older.
+# The process exits before the leader election if the CRDs on the server are older, and reports an older server.
 
 
 DEFINITIONS = "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -121,6 +121,7 @@ async def test_the_process_refuses_to_run_and_says_the_command(tmp_path: Path) -
     definitions = {each["metadata"]["name"]: copy.deepcopy(each) for each in crd.make_crds()}
     del definitions["stacks.hearth.dev"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     answers = {f"{DEFINITIONS}/{name}": says(orjson.dumps(each)) for name, each in definitions.items()}
+    answers["GET /version"] = says('{"gitVersion": "v1.29.1"}')
 
     async with stub_server.run_stub(stub_server.routes(answers)) as server:
         kubeconfig = write_kubeconfig(tmp_path, server.url)
@@ -129,7 +130,9 @@ async def test_the_process_refuses_to_run_and_says_the_command(tmp_path: Path) -
         )
         _, said = await asyncio.wait_for(process.communicate(), 60)
 
-    (line,) = [json.loads(line) for line in said.splitlines()]
+    warning, line = [json.loads(line) for line in said.splitlines()]
     assert process.returncode == 1
+    assert warning["event"] == "the API server is older than this operator supports; upgrade Kubernetes"
+    assert (warning["level"], warning["version"], warning["minimum"]) == ("warning", "v1.29", "1.30")
     assert line["event"] == "cannot start"
     assert "stacks.hearth.dev lacks status. Update them: hearth crds | kubectl apply --server-side" in line["reason"]

@@ -24,6 +24,7 @@ from hearth.cli import main
 from hearth.cli.demo import demo_cluster
 from hearth.handlers import admission_handlers
 from hearth.handlers.callbacks import AdmissionCallbacks
+from hearth.kube.objects import installed_crds
 from hearth.model import limits, names
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
@@ -352,6 +353,14 @@ def test_the_chart_has_the_version_of_the_program() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert (chart["version"], chart["appVersion"]) == (hearth.__version__, hearth.__version__)
+
+
+def test_chart_program_and_documentation_support_the_same_kubernetes() -> None:
+    oldest = ".".join(map(str, installed_crds.OLDEST_SERVER))
+
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={oldest}.0-0"
+    for page in ("support.md", "installation.md"):
+        assert f"Hearth needs Kubernetes {oldest} or newer" in (repository.DOCS / page).read_text(), page
 
 
 def walk(schema: dict[str, Any], value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any], Any]]:

@@ -1,4 +1,4 @@
-"""Checks that the installed CustomResourceDefinitions have all fields that this program reads and writes.
+"""Checks at the start that the API server fits this program: its version, and the fields of the installed definitions.
 
 Under an older CustomResourceDefinition, the API server silently drops unknown fields, for example the operator's
 signature in a status. The check compares schemas, because an installer may drop or invent a version.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,11 @@ NAMED = 3
 WITHIN = 5.0
 """Seconds for the check at the start. A server that hangs must not delay the probe endpoints."""
 
+VERSION_PATH = "/version"
+"""Every authenticated client may read this path by default."""
+OLDEST_SERVER = (1, 30)
+"""Oldest supported Kubernetes, which serves ValidatingAdmissionPolicies; docs/support.md and the chart agree."""
+
 OUTLINES = "crd_outlines.json"
 """The structure of our definitions, written by `make crds`."""
 
@@ -47,9 +53,12 @@ class OutdatedCrds(errors.HearthError):
 
 
 async def check_source(source: CredentialSource) -> None:
-    """Raise OutdatedCrds if the server answers, and has older definitions."""
+    """Raise OutdatedCrds if the server answers, and has older definitions. Log a warning if the server itself is too old."""
     try:
         async with asyncio.timeout(WITHIN), Connection(source) as connection:
+            if old := await find_old_version(connection):
+                said = "the API server is older than this operator supports; upgrade Kubernetes"
+                log.warning(said, version=old, minimum=".".join(map(str, OLDEST_SERVER)))
             absent = await check(ApiClient(connection, None))
     except (errors.Unreachable, TimeoutError) as error:
         log.info("cannot read the CustomResourceDefinitions yet; they are checked later", reason=str(error))
@@ -58,6 +67,20 @@ async def check_source(source: CredentialSource) -> None:
         listed = enumeration.enumerate_names(absent, most=NAMED)
         said = "the CustomResourceDefinitions are not installed; the operator waits for them"
         log.warning(said, missing=listed, command=COMMAND)
+
+
+async def find_old_version(connection: Connection) -> str:
+    """Return the version of an API server that is too old; "" for another one, and if the server does not tell it.
+
+    Raises Unreachable.
+    """
+    try:
+        answer = await connection.request("GET", VERSION_PATH)
+    except errors.ApiStatusError as error:
+        log.debug("cannot read the version of the API server", reason=str(error))
+        return ""
+    found = re.match(r"v(\d{1,4})\.(\d{1,4})\b", str(answer.get("gitVersion")))
+    return found[0] if found is not None and (int(found[1]), int(found[2])) < OLDEST_SERVER else ""
 
 
 async def check(client: ApiClient) -> list[str]:

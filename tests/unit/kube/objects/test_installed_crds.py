@@ -13,6 +13,7 @@ from hearth.model import errors
 from hearth.model.api import crd
 from hearth.model.child import Object
 from support.checks import crd_outlines
+from support.server import api_errors
 from support.units.scripted_api.scripted_connection import ScriptedConnection
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -123,3 +124,23 @@ async def test_a_definition_that_cannot_be_read_is_not_checked(code: int) -> Non
 async def test_a_server_that_does_not_answer_is_asked_again_later() -> None:
     with pytest.raises(errors.Unreachable):
         await check({STACKS: errors.Unreachable("no route")})
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param({"gitVersion": "v1.29.14"}, "v1.29", id="older"),
+        pytest.param({"gitVersion": "v1.29.9-eks-1234567"}, "v1.29", id="older-of-a-provider"),
+        pytest.param({"gitVersion": "v1.30.0"}, "", id="oldest"),
+        pytest.param({"gitVersion": "v1.36.3+k3s1"}, "", id="newer"),
+        pytest.param({"gitVersion": "v2.0.0"}, "", id="next-major"),
+        pytest.param({"gitVersion": "v99999999999999999999.1"}, "", id="no-version"),
+        pytest.param({"gitVersion": None}, "", id="null"),
+        pytest.param({}, "", id="empty"),
+        pytest.param(api_errors.unavailable(), "", id="no-answer"),
+    ],
+)
+async def test_an_older_server_is_noticed(answer: Object | Exception, expected: str) -> None:
+    connection = ScriptedConnection({"GET /version": answer})
+
+    assert await installed_crds.find_old_version(connection) == expected  # type: ignore[arg-type]  # the same methods
