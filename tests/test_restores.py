@@ -17,8 +17,10 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
 from support.server.fake_objects import copy
-from support.stories import story, story_runner
+from support.stories import story, story_runner, volume_driver
+from support.stories.snapshot_scene import Scene
 from support.stories.story import Step, Story
+from support.stories.volume_driver import StatusBinder
 from support.stories.world import Address
 
 KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
@@ -176,6 +178,82 @@ async def test_finished_work_stays_finished_after_two_restores_until_it_is_retri
     await world.wait_rest(patience=60.0)
     assert created == ["Probe shop-migrate"]
     await play.restore()
+
+
+async def lose_and_restore(world: FakeWorld, order: str) -> list[str]:
+    """Lose and restore everything; return the list of objects that are created from then on."""
+    await world.kill_controller()
+    saved = save(world)
+    lose(world, saved)
+    put_back(world, ORDERS[order](saved))
+    created: list[str] = []
+    world.server.watchers.append(functools.partial(note_created, created))
+    await world.start_controller()
+    return created
+
+
+async def take_snapshot(world: FakeWorld) -> Scene:
+    """A Stack with a claim, a complete snapshot of its first revision, and a second revision."""
+    await world.start_controller()
+    await world.user.create(volume_driver.definition())
+    scene = Scene(world, StatusBinder(world))
+    await scene.apply({"data": scene.claim(), "web": scene.config(a="b")}, revisionHistoryLimit=0)
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    await scene.reach_snapshot("Complete", "Complete")
+    await scene.apply({"data": scene.claim(), "web": scene.config(a="c")}, revisionHistoryLimit=0)
+    await scene.reach_stack("UpdateComplete")
+    return scene
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@fake_world.in_world
+async def test_a_complete_snapshot_keeps_its_content(world: FakeWorld, order: str) -> None:
+    scene = await take_snapshot(world)
+    (volume,) = (await scene.read())["volumes"]
+    for _ in range(2):
+        created = await lose_and_restore(world, order)
+        status = await scene.reach_snapshot("Complete", "Complete")
+        await scene.reach_stack("CreateComplete")
+        assert (created, status["revision"]) == ([], 1)
+        assert [each["snapshot"] for each in status["volumes"]] == [volume["snapshot"]]
+
+    await scene.report()
+    await scene.request(toSnapshot="before")
+    await scene.reach_stack("RollbackComplete")
+    claim = await scene.find_claim()
+    assert claim["spec"]["dataSource"]["name"] == volume["snapshot"]
+
+    # The data that was written since then is not replaced again.
+    created = await lose_and_restore(world, order)
+    await scene.reach_snapshot("Complete", "Complete")
+    await scene.reach_stack("RollbackComplete")
+    assert created == []
+    await scene.delete("StackSnapshot", "before")
+    await scene.reach_gone(scene.address("StackSnapshot", "before"))
+    await scene.reach_gone(scene.address_of_volume(volume["snapshot"]))
+
+
+@fake_world.in_world
+async def test_the_content_of_a_snapshot_counts_for_no_other_snapshot(world: FakeWorld) -> None:
+    scene = await take_snapshot(world)
+    found = await world.user.find(scene.address("StackSnapshot", "before"))
+    content = (found or {})["metadata"]["annotations"][names.ANNOTATION_CONTENT]
+    for name, text in (
+        ("copied", content),
+        ("forged", content.replace('"revision":1', '"revision":2')),
+        ("broken", "["),
+    ):
+        spec = {"stackName": "shop"}
+        metadata = {"name": name, "namespace": world.namespace, "annotations": {names.ANNOTATION_CONTENT: text}}
+        head = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackSnapshot"}
+        await world.user.create({**head, "metadata": metadata, "spec": spec})
+        await scene.reach_taken(name)
+        await scene.report(name)
+        status = await scene.reach_snapshot("Complete", "Complete", name=name)
+        assert status["revision"] == 2
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -100,7 +100,7 @@ def look(status: Any, *, is_signed: bool) -> None:
             return
     stack = stack_cache.parse_stack(raw)
     targets = TargetTracker()
-    targets.load(stack, hashes=HASHES, count_revisions=lambda: 1)
+    targets.load(stack, hashes=HASHES, count_revisions=lambda: 1, has_former=lambda: False)
     target = targets.current
     written: Object = target_status.write_completed(targets.completed)
     if target is not None:

@@ -27,7 +27,7 @@ PORTS = {
         "emit_source_event",
     },
     ports.HealthMarkClient: {"write_mark_resolution", "write_mark_status"},
-    ports.SnapshotClient: {"write_snapshot_finalizers", "write_snapshot_status"},
+    ports.SnapshotClient: {"write_snapshot_content", "write_snapshot_finalizers", "write_snapshot_status"},
     ports.StackDefinitionClient: {
         *("apply_object", "delete_object", "release_instances", "write_definition_status", "write_finalizers"),
     },

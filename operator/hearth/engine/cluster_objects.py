@@ -290,6 +290,8 @@ class StackSnapshotObject:
     finalizers: tuple[str, ...]
     spec: Object
     status: Object
+    content: str = field(default="", repr=False)
+    """The annotation that claims to record its content. Its signature is not verified yet."""
 
     @property
     def owner_key(self) -> str:

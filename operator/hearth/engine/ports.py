@@ -453,6 +453,9 @@ class SnapshotClient(Protocol):
         Raises `ApiStatusError` with 409 if the StackSnapshot changed.
         """
 
+    async def write_snapshot_content(self, snapshot: StackSnapshotObject, content: str) -> None:
+        """Write the annotation that records the content of a complete StackSnapshot; ignore a deleted one."""
+
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
         """Replace the finalizers of a StackSnapshot; ignore one that was deleted.
 

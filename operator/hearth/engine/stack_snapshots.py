@@ -12,17 +12,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
+from hearth.engine import former_stacks
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.ports import ClusterKinds, WorkloadCluster
 from hearth.engine.services import Services
-from hearth.model import names, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan import snapshot_decision
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.snapshot_decision import ObservedVolume, ParsedSnapshot, SnapshotMemory, SnapshotVolume, VolumeState
+from hearth.plan.snapshot_decision import (
+    ObservedVolume,
+    ParsedSnapshot,
+    SnapshotMemory,
+    SnapshotPhase,
+    SnapshotVolume,
+    VolumeState,
+)
 
 GROUP = "snapshot.storage.k8s.io"
 VOLUME_SNAPSHOT_VERSION, VOLUME_SNAPSHOT = f"{GROUP}/v1", "VolumeSnapshot"
@@ -32,11 +42,49 @@ REFUSALS = frozenset({400, 403, 404, 405, 422})
 NOT_SERVED = f"the cluster does not serve {VOLUME_SNAPSHOT_VERSION} {VOLUME_SNAPSHOT}"
 FIELD = "signature"
 SNAPSHOT_PURPOSE = "stack snapshot"
+CONTENT_PURPOSE = "content of a stack snapshot"
 MEMORY = ("phase", "stackUID", "revision", "serviceAccountName", "volumes", "warnings")
 """The signed fields."""
 UNWRITTEN = frozenset({"observedGeneration"})
 """The fields that the API server sets in a status before the operator writes it."""
 STACK_SNAPSHOT_VERSION, STACK_SNAPSHOT = f"{names.GROUP}/{names.VERSION}", "StackSnapshot"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ContentRecord:
+    """The content of a complete StackSnapshot, as its annotation records it."""
+
+    uid: str
+    """The UID that the StackSnapshot had. A restore from a backup changes it, but not the VolumeSnapshots."""
+    memory: SnapshotMemory
+
+
+def sign_content(snapshot: StackSnapshotObject, memory: SnapshotMemory, hashes: HashFunction) -> str:
+    """Return the annotation that records the content of a complete StackSnapshot; "" if it is too large."""
+    content = {"phase": str(SnapshotPhase.COMPLETE), **snapshot_decision.encode(memory)}
+    signature = hashes.sign(CONTENT_PURPOSE, _describe_content(snapshot, snapshot.uid, content))
+    text = orjson.dumps({"uid": snapshot.uid, "content": content, FIELD: signature}).decode()
+    return text if len(text) <= limits.SNAPSHOT_CONTENT_BYTES else ""
+
+
+def parse_content(snapshot: StackSnapshotObject, hashes: HashFunction) -> ContentRecord | None:
+    """Return the content in the annotation, or None if this operator did not write it for a StackSnapshot of that name."""
+    if not snapshot.content:
+        return None
+    try:
+        match orjson.loads(snapshot.content):
+            case {"uid": str(uid), "content": dict(content), "signature": str(signature)}:
+                described = _describe_content(snapshot, uid, content)
+                if hashes.is_signed(CONTENT_PURPOSE, described, signature):
+                    return ContentRecord(uid=uid, memory=snapshot_decision.decode(content))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        pass
+    return None
+
+
+def _describe_content(snapshot: StackSnapshotObject, uid: str, content: Object) -> list[Any]:
+    """Return the signed value of the annotation."""
+    return [uid, snapshot.namespace, snapshot.name, snapshot.owner_key, content]
 
 
 def sign_status(snapshot: StackSnapshotObject, status: Object, hashes: HashFunction) -> Object:
@@ -49,6 +97,13 @@ def parse_snapshot(snapshot: StackSnapshotObject, hashes: HashFunction) -> Parse
     status = dict(snapshot.status)
     signature = status.pop(FIELD, None)
     memory = _verify(snapshot, status, signature, hashes)
+    is_tampered = memory is None and not snapshot.status.keys() <= UNWRITTEN
+    is_open = memory is None or (not memory.is_bound and memory.phase is not SnapshotPhase.FAILED)
+    record = parse_content(snapshot, hashes) if is_open and not is_tampered else None
+    if record is not None:
+        # The VolumeSnapshots were restored too, with other UIDs.
+        volumes = tuple(replace(each, uid="") for each in record.memory.volumes)
+        memory = replace(record.memory, volumes=volumes)
     return ParsedSnapshot(
         name=snapshot.name,
         owner=names.describe_owner(snapshot.owner_key),
@@ -58,7 +113,8 @@ def parse_snapshot(snapshot: StackSnapshotObject, hashes: HashFunction) -> Parse
         retains=snapshot.spec.get("deletionPolicy") == "Retain",
         status=status,
         memory=memory or SnapshotMemory(),
-        is_tampered=memory is None and not snapshot.status.keys() <= UNWRITTEN,
+        is_tampered=is_tampered,
+        is_restored=record is not None,
     )
 
 
@@ -90,10 +146,19 @@ def find_pinned(services: Services, stack: StackObject) -> frozenset[int] | None
         # pinned.
         is_served = services.workload_cluster.kinds.find(STACK_SNAPSHOT_VERSION, STACK_SNAPSHOT) is not None
         return None if is_served else frozenset()
-    bound = (each for each in snapshots.snapshots_of(stack.namespace, stack.owner_key) if "revision" in each.status)
-    memories = (parse_snapshot(each, services.hashes).memory for each in bound)
+    found = snapshots.snapshots_of(stack.namespace, stack.owner_key)
+    bound = (each for each in found if "revision" in each.status or each.content)
+    parsed = [parse_snapshot(each, services.hashes) for each in bound]
+    memories = [bind_to_successor(each, stack, services).memory for each in parsed]
     pinned = (memory.revision for memory in memories if memory.stack_uid == stack.uid)
     return frozenset(number for number in pinned if number)
+
+
+def bind_to_successor(parsed: ParsedSnapshot, stack: StackObject, services: Services) -> ParsedSnapshot:
+    """Return a restored snapshot as one of that Stack, if the Stack was restored too; otherwise unchanged."""
+    if not parsed.is_restored or parsed.memory.stack_uid not in former_stacks.find_former_uids(services, stack):
+        return parsed
+    return replace(parsed, memory=replace(parsed.memory, stack_uid=stack.uid))
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +225,15 @@ class VolumeSnapshots:
         if volume.uid:
             return bool(metadata.get("uid") == volume.uid)
         signature = find_signature(live, volume.claim)
-        return bool(signature) and self.hashes.is_signed(VOLUME_PURPOSE, self._describe(volume), signature)
+        if not signature:
+            return False
+        if self.hashes.is_signed(VOLUME_PURPOSE, self._describe(volume), signature):
+            return True
+        record = parse_content(self.snapshot, self.hashes)
+        if record is None or record.memory.revision != self.memory.revision:
+            return False
+        former = [record.uid, record.memory.stack_uid, record.memory.revision, *self._describe(volume)[3:]]
+        return self.hashes.is_signed(VOLUME_PURPOSE, former, signature)
 
     def _describe(self, volume: SnapshotVolume) -> list[str | int | None]:
         """Return the signed value."""

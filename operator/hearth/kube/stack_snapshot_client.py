@@ -10,7 +10,7 @@ from hearth.kube.cache import object_store
 from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.api import status_fields
 from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
@@ -75,6 +75,10 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
         """Replace the finalizers of a StackSnapshot. Does nothing if it was deleted."""
         await self._patch(snapshot, {"metadata": {"finalizers": list(finalizers)}})
+
+    async def write_snapshot_content(self, snapshot: StackSnapshotObject, content: str) -> None:
+        """Write the record of the content of a StackSnapshot. Does nothing if it was deleted."""
+        await self._patch(snapshot, {"metadata": {"annotations": {names.ANNOTATION_CONTENT: content}}})
 
     async def _patch(self, snapshot: StackSnapshotObject, body: Object, subresource: str = "") -> None:
         """Send a merge patch with the resource version, so that the API server rejects it if the object has changed."""
@@ -159,6 +163,7 @@ class VolumeSnapshotHandler:
 def parse_snapshot(raw: Object) -> StackSnapshotObject:
     """Convert an object to the engine's view of a StackSnapshot."""
     metadata, spec = raw["metadata"], raw.get("spec")
+    content = (metadata.get("annotations") or {}).get(names.ANNOTATION_CONTENT, "")
     return StackSnapshotObject(
         name=metadata["name"],
         namespace=metadata["namespace"],
@@ -170,4 +175,5 @@ def parse_snapshot(raw: Object) -> StackSnapshotObject:
         finalizers=tuple(metadata.get("finalizers") or ()),
         spec=spec if isinstance(spec, dict) else {},
         status=status_fields.keep_valid(raw.get("status")),
+        content=content if len(content) <= limits.SNAPSHOT_CONTENT_BYTES else "",
     )

@@ -273,6 +273,8 @@ SNAPSHOTS_PER_STACK = 100
 """StackSnapshots of one Stack. Each pins a revision, so there are no more revisions than this plus the history."""
 SNAPSHOT_VOLUMES = 500
 """PersistentVolumeClaims in one StackSnapshot. Each takes 300 bytes of its status."""
+SNAPSHOT_CONTENT_BYTES = 196_608
+"""Bytes of the record of a StackSnapshot's content: 300 for each volume, and some more. A longer one is not written or read."""
 CLAIMS_BEYOND_REPLICAS = 1_000
 """Replicas of one StatefulSet whose claims are looked for: with several templates, more than `SNAPSHOT_VOLUMES`."""
 CLAIMS_MISSING = 1_000

@@ -92,6 +92,8 @@ class ParsedSnapshot:
     memory: SnapshotMemory
     is_tampered: bool = False
     """Whether another writer changed its status."""
+    is_restored: bool = False
+    """Whether its status was lost, and `memory` comes from its annotation."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +202,13 @@ def decide_binding(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float
     )
     waiting = tuple(ObservedVolume(volume=volume, state=VolumeState.ABSENT) for volume in stack.claims)
     return _write(snapshot, _assess_bound(replace(snapshot, memory=memory), stack, waiting), now=now)
+
+
+def decide_restored(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float) -> SnapshotDecision:
+    """Decide on a complete snapshot that lost its status: report it as complete again. now: seconds since the epoch."""
+    if snapshot.memory.volumes and not snapshot.has_finalizer:
+        return SnapshotDecision(add_finalizer=True)
+    return _write(snapshot, _judge_complete(snapshot, stack, snapshot.memory), now=now)
 
 
 def decide_progress(

@@ -208,5 +208,8 @@ class NoSnapshots:
     async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
         """Write nothing."""
 
+    async def write_snapshot_content(self, snapshot: StackSnapshotObject, content: str) -> None:
+        """Do nothing: there are no snapshots."""
+
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
         """Write nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.kube import stack_snapshot_client
 from hearth.kube.stack_snapshot_client import SnapshotIndex, VolumeSnapshotHandler
-from hearth.model import errors
+from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.ports.fake_connection import FakeWire
@@ -88,6 +88,16 @@ class FakeSnapshots:
             snapshot,
             "snapshot-status",
             lambda: self._server.patch_status(STACK_SNAPSHOT, *place, sent, manager=MANAGER),
+        )
+
+    async def write_snapshot_content(self, snapshot: StackSnapshotObject, content: str) -> None:
+        """As the port says."""
+        sent = {"metadata": {"annotations": {names.ANNOTATION_CONTENT: content}}}
+        place = (snapshot.namespace, snapshot.name)
+        await self._write(
+            snapshot,
+            "snapshot-content",
+            lambda: self._server.patch(STACK_SNAPSHOT, *place, sent, manager=MANAGER),
         )
 
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:

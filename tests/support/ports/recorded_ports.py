@@ -254,6 +254,11 @@ class RecordedSnapshots:
         request = fake_snapshot_client.snapshot_request("snapshot-status", snapshot)
         await pass_on(self._log, request, lambda: self._inner.write_snapshot_status(snapshot, status))
 
+    async def write_snapshot_content(self, snapshot: StackSnapshotObject, content: str) -> None:
+        """As the port says."""
+        request = fake_snapshot_client.snapshot_request("snapshot-content", snapshot)
+        await pass_on(self._log, request, lambda: self._inner.write_snapshot_content(snapshot, content))
+
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
         """As the port says."""
         request = fake_snapshot_client.snapshot_request("snapshot-finalizer", snapshot)

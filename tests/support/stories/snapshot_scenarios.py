@@ -157,7 +157,7 @@ async def forged_status(scene: Scene) -> None:
 
 
 async def wiped_status(scene: Scene) -> None:
-    """A snapshot whose status another client removes never holds the data of one revision for another."""
+    """A complete snapshot whose status another client removes keeps its revision and its data."""
     await scene.apply({"data": scene.claim(), "web": scene.config(version="1")})
     await scene.reach_stack("CreateComplete")
     await scene.snap()
@@ -168,12 +168,11 @@ async def wiped_status(scene: Scene) -> None:
     await scene.apply({"data": scene.claim(), "web": scene.config(version="2")})
     await scene.reach_stack("UpdateComplete")
     await scene.world.user.patch_status(scene.address("StackSnapshot", "before"), dict.fromkeys(status))
-    status = await scene.reach_snapshot("Failed", "NameTaken")
-    assert status["revision"] == 2
+    status = await scene.reach_snapshot("Complete", "Complete")
+    assert (status["revision"], status["volumes"][0]["snapshot"]) == (1, volume["snapshot"])
     await scene.delete("StackSnapshot", "before")
     await scene.reach_gone(scene.address("StackSnapshot", "before"))
-    assert await scene.world.user.find(scene.address_of_volume(volume["snapshot"])) is not None
-    await scene.world.user.delete(scene.address_of_volume(volume["snapshot"]))
+    await scene.reach_gone(scene.address_of_volume(volume["snapshot"]))
 
 
 async def two_stacks_of_one_name(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from hearth.engine import verified_revisions
+from hearth.engine import former_stacks, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore, sync_schedule
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
@@ -212,6 +212,7 @@ class DefinitionSync:
             stack,
             hashes=self.services.hashes,
             count_revisions=lambda: len(self.builder.load_revisions(stack).verified),
+            has_former=lambda: bool(former_stacks.find_former_revisions(self.services, stack)),
         )
         hidden_texts.register(self, uid=stack.uid, kind=stack.kind, name=f"{stack.namespace}/{stack.name}")
         version = stack.spec_version
@@ -661,4 +662,6 @@ class DefinitionSync:
         """Return the resolution of the requested snapshot, or None if there is no request or it needs no resolution."""
         if not name or self.targets.has_resolved(name, hashed):
             return None
-        return await snapshot_restore.resolve(self.services, stack, name)
+        # If the state was lost, the data may have been replaced before. Newer data must not be lost.
+        is_restored = self.targets.is_first_lost
+        return await snapshot_restore.resolve(self.services, stack, name, is_restored=is_restored)

@@ -28,8 +28,11 @@ from hearth.template.parser import policies
 PATH = "spec.rollback.toSnapshot"
 
 
-async def resolve(services: Services, stack: StackObject, name: str) -> RollbackRequest:
-    """Return the request to restore the StackSnapshot with this name. Raises SnapshotNotUsable."""
+async def resolve(services: Services, stack: StackObject, name: str, *, is_restored: bool) -> RollbackRequest:
+    """Return the request to restore the StackSnapshot with this name. Raises SnapshotNotUsable.
+
+    is_restored: whether the data may be restored already, so that only the definition is used.
+    """
     snapshot = services.snapshots.find_snapshot_by_name(stack.namespace, name)
     if snapshot is None:
         raise SnapshotNotUsable("SnapshotNotFound", explain_absence(services, stack, name))
@@ -40,7 +43,8 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
     if verified_revisions.load(services.management_cluster, services.hashes, stack).find(revision) is None:
         message = f"{PATH}: revision {revision} of StackSnapshot {name} is not stored; use another snapshot"
         raise SnapshotNotUsable("RevisionNotFound", message)
-    await check_volumes(services, stack, snapshot, memory)
+    if not is_restored:
+        await check_volumes(services, stack, snapshot, memory)
     return RollbackRequest(
         to_revision=revision,
         spec_hash="",
@@ -49,6 +53,7 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
         snapshot_uid=snapshot.uid,
         token=names.digest(snapshot.uid, str(stack.generation)),
         claims=tuple(map(make_claim, memory.volumes)),
+        is_restored=is_restored,
     )
 
 

@@ -76,6 +76,8 @@ class TargetTracker:
     """Whether an earlier process set the target and no reconcile has checked it yet. It may already be completed."""
     is_resumed: bool = False
     """Whether an earlier process worked on the Stack without writing a status, so that the next status cannot wait."""
+    is_first_lost: bool = False
+    """Whether the state of an earlier process was lost, and no target was chosen since then."""
     is_loaded: bool = False
     """Whether the state of an earlier process was loaded, so that the current target is known."""
     _is_unseen: bool = False
@@ -110,10 +112,18 @@ class TargetTracker:
             ]
         return frozenset(number for number in found if number)
 
-    def load(self, stack: StackObject, *, hashes: HashFunction, count_revisions: Callable[[], int]) -> None:
+    def load(
+        self,
+        stack: StackObject,
+        *,
+        hashes: HashFunction,
+        count_revisions: Callable[[], int],
+        has_former: Callable[[], bool],
+    ) -> None:
         """Load the state of an earlier process from the status; later calls only check whether a status exists.
 
-        Only signed state counts. Without a valid signature, all of it is lost.
+        Only signed state counts. Without a valid signature, all of it is lost. has_former: whether the Stack was restored
+        from a backup, which drops statuses.
         """
         if self.is_loaded:
             # The status exists on the API server, even if the write got no answer.
@@ -123,6 +133,7 @@ class TargetTracker:
         status = stack.status
         memory = target_status.read_memory(status, uid=stack.uid, hashes=hashes)
         is_lost = memory is None and (target_status.is_written(status) or count_revisions() > 1)
+        self.is_first_lost = is_lost or (memory is None and has_former())
         self.current = target_status.decode(memory) if memory is not None else None
         self.is_restored = self.current is not None
         self._written = persisted_identity(self.current)
@@ -132,7 +143,7 @@ class TargetTracker:
         self.last_failed = target_status.find_number(memory or {}, "lastFailedRevision")
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
         # The handled tokens are lost too. Treat all present tokens as handled, so that none is handled twice.
-        self.handled = find_tokens(stack) if is_lost else target_status.read_handled(memory or {})
+        self.handled = find_tokens(stack) if self.is_first_lost else target_status.read_handled(memory or {})
         self.stored_finished = memory.get(finished_work.FIELD, []) if memory is not None else None
         is_stopped = str(status.get("phase", "")).endswith("Stopped")
         self.was_idle = is_stopped or conditions.find(status, "Paused").get("status") == "True"
@@ -255,6 +266,7 @@ class TargetTracker:
             is_unseen=self._is_unseen,
         )
         target = target_choice.start_target(choice, revision=revision, before=before, context=known)
+        self.is_first_lost = False
         self.is_restored = self.is_restored and persisted_identity(before) == persisted_identity(target)
         # A retry that was requested after the choice counts for the next choice.
         self.failure, self._is_retried = "", self._is_retried and not self._is_retry_seen

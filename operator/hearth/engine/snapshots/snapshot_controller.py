@@ -6,6 +6,7 @@ live state only, so the controller can lose its in-memory state at any time.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from hearth.plan.snapshot_decision import (
     ObservedVolume,
     ParsedSnapshot,
     SnapshotDecision,
+    SnapshotMemory,
     SnapshotPhase,
     SnapshotProblem,
     SnapshotVolume,
@@ -139,10 +141,12 @@ class SnapshotController:
             self._forget(uid)
             return False
         state = stack_snapshots.parse_snapshot(snapshot, self._services.hashes)
-        if not self._stacks.is_responsible(snapshot, state.memory):
+        if not self._stacks.is_responsible(snapshot, SnapshotMemory() if state.is_restored else state.memory):
             return False
         if state.is_deleting:
             return await self._carry_out(snapshot, state, await self._decide_deletion(snapshot, state))
+        if state.is_restored:
+            return await self._carry_out(snapshot, state, await self._decide_restored(snapshot, state))
         if state.memory.is_bound:
             self._slots.admit(snapshot, is_bound=True)
             self._names[state.memory.stack_uid] = (snapshot.namespace, snapshot.owner_key)
@@ -156,10 +160,33 @@ class SnapshotController:
             stack = ObservedStack(problem=explain(names.describe_owner(snapshot.owner_key)))
         return snapshot_decision.decide_binding(parsed, stack, now=self._services.clock.now())
 
+    async def _decide_restored(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> SnapshotDecision:
+        """Decide on a complete snapshot that lost its status, once its Stack exists."""
+        stack, now = self._stacks.find_stack(snapshot), self._services.clock.now()
+        if stack is None:
+            waiting = dataclasses.replace(parsed, memory=SnapshotMemory())
+            return snapshot_decision.decide_binding(waiting, await self._stacks.observe(snapshot), now=now)
+        bound = stack_snapshots.bind_to_successor(parsed, stack, self._services)
+        return snapshot_decision.decide_restored(bound, self._stacks.observe_bound(bound.memory), now=now)
+
+    async def _record_content(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> None:
+        """Write the annotation that keeps a complete snapshot complete if it is restored from a backup."""
+        if stack_snapshots.parse_content(snapshot, self._services.hashes) is not None:
+            return
+        content = stack_snapshots.sign_content(snapshot, parsed.memory, self._services.hashes)
+        try:
+            if content and content != snapshot.content:
+                await self._services.snapshots.write_snapshot_content(snapshot, content)
+        except (ApiStatusError, Unreachable) as error:
+            logger.warning("cannot annotate a complete StackSnapshot", snapshot=snapshot.uid, error=str(error))
+            if not isinstance(error, ApiStatusError) or error.is_conflict or error.code >= 500:
+                self._look_later(snapshot.uid)
+
     async def _decide_progress(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> SnapshotDecision:
         """Decide on a bound snapshot; first create the VolumeSnapshots that are missing."""
         stack, now = self._stacks.observe_bound(parsed.memory), self._services.clock.now()
         if parsed.memory.phase is SnapshotPhase.COMPLETE:
+            await self._record_content(snapshot, parsed)
             return snapshot_decision.decide_progress(parsed, stack, (), now=now)
         volumes = self._find_volumes(snapshot, parsed)
         if volumes.kind is not None:
