@@ -473,7 +473,7 @@ class StackDefinitionClient(Protocol):
         """Report each state of each StackDefinition by its name and UID from now on, including its deletion."""
 
     async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
-        """Return the stored revisions of the StackDefinition with that UID, by rising number."""
+        """Return the stored revisions of the StackDefinition with that UID, in ascending order."""
 
     async def get_definition(self, name: str) -> Object | None:
         """Return a StackDefinition, or None if it does not exist."""

@@ -27,7 +27,7 @@ from hearth.plan.state.read_access import Access
 logger = structlog.get_logger(__name__)
 
 CONCURRENCY = 4
-"""Questions in flight: each takes an API server a fraction of a millisecond."""
+"""Maximum number of questions in flight. Each takes the API server a fraction of a millisecond."""
 RETRY = 2.0
 """Seconds until a question without an answer is repeated."""
 SETTLED_AFTER = 2.0
@@ -65,7 +65,7 @@ class ReadRights:
     def __init__(self, cluster: WorkloadCluster, *, queue: WorkQueue, clock: Clock, namespace: str = "") -> None:
         """Ask nothing before the first `find_answer`. namespace: the only one that the operator serves, "" for all."""
         self.trigger = RetryTrigger(type=TriggerType.ALL_RIGHTS, namespace=namespace)
-        """Trigger for a change of the answers."""
+        """The RBAC changes that can change the answers."""
         self._cluster = cluster
         self._queue = queue
         self._clock = clock
@@ -117,7 +117,7 @@ class ReadRights:
         self._clock.call_later(SETTLED_AFTER, lambda: self._repeat_after(0.0))
 
     async def stop(self) -> None:
-        """Send no further questions."""
+        """Stop sending questions."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -256,7 +256,7 @@ class StackReadRights:
     stack_uid: str
 
     def expect(self, kind: Kind, namespace: str, boundary: Boundary) -> None:
-        """Ask early about the objects of a kind that the Stack is about to have there; cheap if known."""
+        """Prefetch the answers for a kind that the Stack is about to use in a namespace. Cheap if known."""
         self.rights.find_answer(self.stack_uid, boundary, kind=kind, namespace=namespace)
 
     def find(self, child: Child, boundary: Boundary) -> Access:
@@ -276,7 +276,10 @@ class StackReadRights:
         return Access.DENIED
 
     def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
-        """Return the same for an object that need not exist, or for all (name: ""), to list and watch, in a namespace ("": any)."""
+        """Return whether the account may read an object that might not exist, or list and watch all objects (name: "").
+
+        namespace: "" for all.
+        """
         # An account that may get all objects is not asked about each; a list needs both verbs.
         is_single = bool(name)
         questions = (

@@ -39,7 +39,7 @@ class KubeStackDefinitionClient:
     ) -> None:
         """Watch nothing before a kind is served.
 
-        on_stack: gets the UID of an instance that is served no longer; make_cache: of the instances of one kind, from
+        on_stack: gets the UID of an instance that is no longer served; make_cache: of the instances of one kind, from
         `kind`, `tree` and `forms`; namespace: the only one whose instances are served, "" for all.
         """
         self._make_cache = make_cache
@@ -66,7 +66,7 @@ class KubeStackDefinitionClient:
         self._reflector.start()
 
     async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
-        """Return the stored revisions of the StackDefinition with that UID, by rising number."""
+        """Return the stored revisions of the StackDefinition with that UID, in ascending order."""
         query = {"labelSelector": f"{names.LABEL_STACK_UID}={uid}"}
         path = api_requests.collection_path(CONTROLLER_REVISION, namespace)
         answer = await self._connection.request("GET", path, query=query, accept=METADATA_LIST)
@@ -175,7 +175,7 @@ class KubeStackDefinitionClient:
 
 
 class Follower:
-    """The handler of the watch of StackDefinitions, which keeps nothing of them but their names."""
+    """Handles the watch of StackDefinitions; stores only their names."""
 
     def __init__(self, on_change: Callable[[str, str], None]) -> None:
         """on_change: gets name and UID."""

@@ -47,7 +47,7 @@ class KubeconfigRefused(HearthError):
 
 
 class TooManyClusters(HearthError):
-    """The number of clusters exceeds a limit; retry when another Stack leaves its cluster."""
+    """The number of clusters exceeds a limit; retry when another Stack releases its cluster."""
 
 
 class NoRoom(HearthError):

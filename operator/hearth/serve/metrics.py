@@ -124,9 +124,7 @@ class Metrics:
 
     def _make_of_process(self) -> None:
         """Make the metrics of the process."""
-        self._lag = self._measure(
-            "hearth_event_loop_lag_seconds", "Delay of the event loop behind its timer.", LAG_BUCKETS
-        )
+        self._lag = self._measure("hearth_event_loop_lag_seconds", "Lag of the event loop.", LAG_BUCKETS)
         self._leader = prometheus_client.Gauge(
             "hearth_leader",
             "1 while this process is the leader or the only one, 0 while it is on standby.",

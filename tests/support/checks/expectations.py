@@ -192,7 +192,7 @@ def judge_same(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
 
 
 def judge_new(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
-    """Resources whose child is another object than before, or the first one."""
+    """Resources whose child is a different object than before, or the first one."""
     for resource in wanted:
         found = uid_of(resource, seen)
         if found is None or found == seen.before.get(resource):

@@ -59,7 +59,9 @@ def read_stack(file: str, *, namespace: str) -> Object:
         raise click.ClickException(f"{file} is not valid YAML: {kubectl_yaml.describe(error)}") from error
     stacks = [document.value for document in documents if is_stack(document.value)]
     if len(stacks) != 1:
-        raise click.ClickException(f"{file} must hold one Stack, found {len(stacks)}; set another file with --example")
+        raise click.ClickException(
+            f"{file} must contain exactly one Stack, found {len(stacks)}; set another file with --example"
+        )
     return {**stacks[0], "metadata": {"namespace": namespace, **stacks[0]["metadata"]}}
 
 

@@ -15,7 +15,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 RETRY = 2.0
 """Seconds until a failed read or store of a definition is retried."""
 AWAY_RETRY = 60.0
-"""Seconds until a Stack retries a cluster that is away. When the cluster returns, the Stack retries at once."""
+"""Seconds until a Stack retries a cluster that is unreachable. When the cluster returns, the Stack retries at once."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class SyncSchedule:
         self.services.clock.call_later(delay, self._end_wait)
 
     def follow_sources(self, sources: Collection[ObjectRef]) -> None:
-        """Sync again when one of these objects changes, and because of no others."""
+        """Sync again only when one of these objects changes."""
         self._sources = frozenset(sources)
         self.services.management_cluster.follow_sources(self.uid, self._sources)
 

@@ -129,7 +129,7 @@ class HealthMarkController:
         self.enqueue([uid for uids in by_resource.values() for uid in uids if self._index.is_open(uid)])
 
     async def _advance(self, uid: str) -> bool:
-        """Take one step; return whether another one may follow at once."""
+        """Take one step; return whether another one can follow immediately."""
         mark = self._marks.find_mark(uid)
         if mark is None:
             self._forget(uid)

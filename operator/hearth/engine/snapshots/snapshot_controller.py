@@ -135,7 +135,7 @@ class SnapshotController:
         return is_next
 
     async def _advance(self, uid: str) -> bool:
-        """Take one step; return whether another one may follow at once."""
+        """Take one step; return whether another one can follow immediately."""
         snapshot = self._services.snapshots.find_snapshot(uid)
         if snapshot is None:
             self._forget(uid)
@@ -361,7 +361,7 @@ def explain(owner: str) -> SnapshotProblem:
 
 
 def name_stack(snapshot: StackSnapshotObject) -> str:
-    """Return `namespace/name` of the Stack that the snapshot names."""
+    """Return `namespace/name` of the Stack that the snapshot refers to."""
     return f"{snapshot.namespace}/{names.split_owner(snapshot.owner_key)[1]}"
 
 
@@ -391,7 +391,7 @@ class VolumeWrites:
         return ObservedVolume(volume=volume, state=state, message=result.message)
 
     async def delete(self, volume: SnapshotVolume) -> str:
-        """Delete a VolumeSnapshot that is proven to be of this StackSnapshot; return why that failed, or ""."""
+        """Delete a VolumeSnapshot that is proven to belong to this StackSnapshot; return why that failed, or ""."""
         kind = self.volumes.kind
         if kind is None:
             return ""

@@ -173,7 +173,9 @@ def list_excluded(claims: StackClaims) -> list[str]:
     if groups:
         found.append(f"volumes of ResourceGroups are not included: {enumerate_names(groups)}")
     if claims.foreign:
-        found.append(f"claims that the StatefulSets did not make are not included: {enumerate_names(claims.foreign)}")
+        found.append(
+            f"claims that were not created by the StatefulSets are not included: {enumerate_names(claims.foreign)}"
+        )
     return found
 
 

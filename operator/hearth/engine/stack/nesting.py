@@ -81,8 +81,8 @@ class Nesting:
     def _refuse_without_account(self, stack: StackObject, step: Step) -> StepFailure | None:
         """Deny writes of instances that act as an account of the platform, unless the Stack has an account itself.
 
-        With the operator's own right, anyone who can write Stacks could write them. The policy in manifests/definitions
-        denies the operator the same.
+        With the operator's own permissions, anyone who can write Stacks could write them. The policy in
+        manifests/definitions denies the operator the same.
         """
         if not isinstance(step, Apply | Suspend | WriteHealthMark):
             return None
@@ -101,7 +101,7 @@ class Nesting:
         return StepFailure(reason=tenancy.ACCOUNT_REQUIRED, message=message, is_final=True)
 
     def _refuse_circle(self, stack: StackObject, step: Apply) -> StepFailure | None:
-        """Deny a Stack that this one is, or is nested in: each would wait for the other, and quote it without end."""
+        """Deny a Stack that is this one or contains it: the two would wait for each other forever."""
         is_own = names.is_stack(step.kind.group, step.kind.name)
         place = step.kind.name if is_own else step.kind.key, step.ref.namespace, step.ref.name
         now = self.services.clock.monotonic()

@@ -163,7 +163,7 @@ class TargetProgress(StackPart):
         if not present and not wanted:
             return
         # A member beyond the size may wait for its own change, if a larger size created it. It must not cause further
-        # growth, because that would undo the end of the growth again and again.
+        # growth, because that would keep undoing the end of the growth.
         self._definition_sync.set_surge(0 if are_own_members_ready(planner) else max(present, wanted))
 
 

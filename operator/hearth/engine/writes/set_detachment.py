@@ -126,8 +126,9 @@ class Detachment:
         """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged, or "" if it can."""
         if set_replacement.is_selector_changed(live, self.step.manifest):
             return (
-                "spec.selector changes, so its Pods would be left without a controller, and they have the names of the new "
-                "ones; revert the selector, or set updatePolicy.replace: DeleteFirst, which stops the Pods first"
+                "spec.selector changes, so its Pods would be left without a controller, and their names conflict "
+                "with the new Pods; revert the selector, or set updatePolicy.replace: DeleteFirst, which stops the "
+                "Pods first"
             )
         smaller = [each for each in set_replacement.find_sizes(live, self.step.manifest) if each.is_smaller]
         if smaller and not self.step.keeps_larger:

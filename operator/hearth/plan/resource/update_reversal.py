@@ -40,7 +40,9 @@ def grade_update(kind: str, before: Object, after: Object, *, is_once: bool = Fa
         return reversal.make_one_way(overwritten, "another program set its value, which a rollback does not restore")
     counts = [object_fields.number(raw, "spec", "replicas") for raw in (before, after)]
     if kind in REPLICATED and counts[0] != counts[1] and owners.at("f:spec").at("f:replicas").ours is None:
-        return reversal.make_one_way("spec.replicas", "a number that leaves the definition stays, for an autoscaler")
+        return reversal.make_one_way(
+            "spec.replicas", "a number that is removed from the definition is kept, for an autoscaler"
+        )
     return specific
 
 

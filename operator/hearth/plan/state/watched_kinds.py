@@ -76,7 +76,7 @@ class WatchedKinds:
 
     def _explain_denied(self, kind: Kind, namespace: str) -> Denial:
         """Return that the operator is not allowed to watch a kind, with advice."""
-        way_out = "grant it that right, or remove the resource"
+        way_out = "grant this permission, or remove the resource"
         if kind.key in self.in_namespace_of_stack:
             way_out = (
                 f"let it list and watch them in namespace {namespace} by a RoleBinding, for Secrets to the "

@@ -54,8 +54,8 @@ def explain_lost_rights(account: str) -> str:
     """Explain the remedy if the account of a Stack, or its rights, were deleted before the Stack."""
     return (
         f"; if ServiceAccount {account} or its rights were deleted first, recreate them until the Stack is deleted, or "
-        f"set another account in spec.serviceAccountName; with spec.deletionPolicy: Abandon, it keeps its objects and "
-        f"needs only the right to patch them"
+        "set another account in spec.serviceAccountName; with spec.deletionPolicy: Abandon, the Stack keeps its "
+        "objects and only needs permission to patch them"
     )
 
 

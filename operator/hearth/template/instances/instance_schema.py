@@ -126,7 +126,9 @@ def find_unsayable(rules: Any, path: str) -> Iterator[Mistake]:
 def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistake]:
     """Find the keywords of rules that a structural schema does not have."""
     if find_type(rules) is None:
-        message = f"has {len(rules['type'])} types, but a field of a CustomResourceDefinition has one; keep one"
+        message = (
+            f"has {len(rules['type'])} types, but a field of a CustomResourceDefinition can only have one; keep one"
+        )
         yield Mistake(path=f"{path}.type", message=message)
     for word in COMBINED:
         if word in rules:

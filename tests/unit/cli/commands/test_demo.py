@@ -34,9 +34,9 @@ def run(folder: Path, content: str | None) -> click.testing.Result:
     [
         pytest.param(None, "No such file or directory", id="no file"),
         pytest.param("a: [", "is not valid YAML: line 2, column 1", id="no YAML"),
-        pytest.param(OTHER, "must hold one Stack, found 0", id="no Stack"),
-        pytest.param(f"{STACK}---\n{STACK}", "must hold one Stack, found 2", id="two Stacks"),
-        pytest.param("kind: Stack\n", "must hold one Stack, found 0", id="another client's kind"),
+        pytest.param(OTHER, "must contain exactly one Stack, found 0", id="no Stack"),
+        pytest.param(f"{STACK}---\n{STACK}", "must contain exactly one Stack, found 2", id="two Stacks"),
+        pytest.param("kind: Stack\n", "must contain exactly one Stack, found 0", id="another client's kind"),
         pytest.param(STACK, "no kubeconfig at", id="no cluster"),
     ],
 )

@@ -186,4 +186,4 @@ def find_wrong_identity(expected: ExpectationModel, result: TrialResult, before:
             if not old or not new:
                 yield f"{name} has no object {'before' if not old else 'after'} this step"
             elif (old == new) is not is_same:
-                yield f"{name} has {'another object than' if is_same else 'the same object as'} before this step"
+                yield f"{name} has {'a different object than' if is_same else 'the same object as'} before this step"

@@ -90,7 +90,7 @@ class ExpectationModel(ApiModel):
     same: list[ResourceName] | None = None
     """Resources that have the same object as before the step."""
     replaced: list[ResourceName] | None = None
-    """Resources that have another object than before the step."""
+    """Resources that have a different object than before the step."""
 
 
 class StepModel(ApiModel):

@@ -293,7 +293,7 @@ def note_suspended(stack: StackState) -> tuple[str, ...]:
     if not stack.is_suspended:
         return ()
     command = f"kubectl stack resume {stack.argument} -n {stack.namespace}"
-    return (f"the {stack.noun} is suspended: it is applied after `{command}`",)
+    return (f"the {stack.noun} is suspended: the change is applied after `{command}`",)
 
 
 def note_size(group: StackState) -> tuple[str, ...]:

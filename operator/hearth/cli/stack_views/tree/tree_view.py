@@ -28,7 +28,7 @@ SIGNS: Final = {
 }
 GAP: Final = "  "
 AGE_WIDTH: Final = 5
-"""Columns of an age: `3d22h`."""
+"""Width of an age, e.g. `3d22h`."""
 AGED_WIDTH: Final = 100
 """Minimum width of a terminal to show ages."""
 MIN_WIDTH: Final = 12
@@ -99,7 +99,7 @@ class Columns:
     state: int
     with_age: bool
     width: int | None
-    """Of the terminal."""
+    """Width of the terminal."""
 
     @classmethod
     def of(cls, rows: list[tuple[str, ResourceRow]], *, with_age: bool, width: int | None) -> Columns:
