@@ -127,6 +127,41 @@ def test_chart_and_kustomization_are_the_same_installation(helm: Helm, variant: 
     assert rendered == index_objects(render_kustomization(variant))
 
 
+PAGE_VALUES = (
+    "--set=page.enabled=true",
+    "--set=page.urls={https://hearth.example.com}",
+    "--set=page.replicas=2",
+    "--set=page.tlsSecret=hearth-page-tls",
+    "--set=page.keySecret=hearth-page-key",
+)
+
+
+def test_the_page_of_the_chart_is_that_of_the_kustomization(helm: Helm) -> None:
+    without, with_page = (index_objects(helm.render(*values)) for values in ((), PAGE_VALUES))
+    rendered = {name: each for name, each in with_page.items() if name not in without}
+    wanted = index_objects(render_kustomization("page"))
+    for deployment in (rendered["Deployment/hearth-page"], wanted["Deployment/hearth-page"]):
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        container["args"] = [each for each in container["args"] if each != "--session-duration=8h"]
+
+    assert rendered == wanted
+    assert {name: with_page[name] for name in without} == without
+
+
+def test_an_ingress_leads_to_a_page_without_tls(helm: Helm) -> None:
+    values = ("--set=page.enabled=true", "--set=page.urls={https://hearth.example.com}", "--set=page.plainHttp=true")
+    objects = index_objects(helm.render(*values, "--set=page.ingress.enabled=true", "--set=page.readOnly=true"))
+    pod = objects["Deployment/hearth-page"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (rule,) = objects["Ingress/hearth-page"]["spec"]["rules"]
+
+    assert [each["name"] for each in pod["volumes"]] == ["cluster"]
+    assert {"--plain-http", "--read-only"} < set(container["args"])
+    assert rule["host"] == "hearth.example.com"
+    assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "hearth-page", "port": {"name": "page"}}
+    assert objects["Service/hearth-page"]["spec"]["ports"] == [{"name": "page", "port": 80, "targetPort": "page"}]
+
+
 def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
     seen, alone = (
         read_settings(find_args(helm.render(f"--set-json=settings={text}", "--set=replicas=1")))
@@ -161,6 +196,15 @@ def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
         pytest.param(["settings.leaderElection=false"], "all of them would write", id="two without an election"),
         pytest.param(["settings.namespace=hearth-system"], "install into another", id="its own namespace"),
         pytest.param(["settings.tenancy=strict", "rbac.impersonate=false"], "rbac.impersonate", id="no account works"),
+        pytest.param(["page.enabled=true", "page.tlsSecret=tls"], "page.urls", id="a page without a URL"),
+        pytest.param(
+            ["page.enabled=true", "page.urls={https://a.example}"], "page.tlsSecret", id="a page without a certificate"
+        ),
+        pytest.param(
+            ["page.enabled=true", "page.urls={https://a.example}", "page.plainHttp=true", "page.replicas=2"],
+            "page.keySecret",
+            id="two pages without a shared key",
+        ),
     ],
 )
 def test_values_that_cannot_work_are_refused(helm: Helm, values: list[str], message: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import build
+import click
 import click.testing
 import image_debian
 import jsonschema
@@ -164,6 +165,7 @@ def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> N
         "manifests/rbac/kustomization.yaml",
         "manifests/finalizer/kustomization.yaml",
         "manifests/observability/kustomization.yaml",
+        "manifests/page/kustomization.yaml",
         "crds/Kustomization",
     ],
 )
@@ -309,6 +311,56 @@ def test_debian_packages_come_from_the_archive_that_is_named(tmp_path: Path) -> 
     assert "http://snapshot.example/debian-security/20260101 bookworm-security main" in of_a_snapshot
     assert "deb.debian.org" not in of_a_snapshot
     assert "check-valid-until" not in of_debian
+
+
+# The page for a team has no permissions.
+
+
+PAGE = repository.MANIFESTS / "page"
+
+
+def test_the_page_has_no_token_and_no_rights() -> None:
+    objects = [yaml.safe_load(path.read_text()) for path in PAGE.glob("*.yaml")]
+    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert {each["kind"] for each in objects} == {"Deployment", "Service", "NetworkPolicy", "Kustomization"}
+    assert pod["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in pod
+    assert {key for volume in pod["volumes"] for key in volume} == {"name", "configMap", "secret"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert (pod["securityContext"]["runAsNonRoot"], "env" in container) == (True, False)
+
+
+def test_the_arguments_of_the_page_are_understood() -> None:
+    deployment = yaml.safe_load((PAGE / "deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    name, *arguments = container["args"]
+    command = main.main.get_command(click.Context(main.main), name)
+
+    assert command is not None
+    stated = command.make_context(name, list(arguments)).params
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert {"page": stated["address"].port, "http": stated["http_address"].port} == ports
+    assert stated["session_duration"].total_seconds() > 0
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    files = (stated[key] for key in ("certificate_authority", "tls_certificate", "tls_key", "key_file"))
+    assert {str(file.parent) for file in files} == mounted
+
+
+def test_the_pods_of_the_page_are_not_those_of_the_operator() -> None:
+    operator = yaml.safe_load((repository.MANIFESTS / "install" / "deployment.yaml").read_text())
+    page = yaml.safe_load((PAGE / "deployment.yaml").read_text())
+    service, policy = (yaml.safe_load((PAGE / f"{name}.yaml").read_text()) for name in ("service", "networkpolicy"))
+    labels = page["spec"]["template"]["metadata"]["labels"]
+
+    assert not operator["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert labels == service["spec"]["selector"] == policy["spec"]["podSelector"]["matchLabels"]
 
 
 # The chart agrees with the program and with the files that it shares. tests/ecosystem tests its rendering by Helm.

@@ -80,4 +80,15 @@ changes the object.
 {{- if and .Values.webhook.enabled (not $settings.webhookAddress) }}
 - webhook.enabled needs settings.webhookAddress, e.g. ":9443".
 {{- end }}
+{{- if .Values.page.enabled }}
+{{- if not .Values.page.urls }}
+- page.enabled needs page.urls, e.g. ["https://hearth.example.com"].
+{{- end }}
+{{- if and (not .Values.page.tlsSecret) (not .Values.page.plainHttp) }}
+- page.enabled needs page.tlsSecret, or page.plainHttp behind a proxy that terminates TLS.
+{{- end }}
+{{- if and (gt (int .Values.page.replicas) 1) (not .Values.page.keySecret) }}
+- page.replicas is {{ .Values.page.replicas }} without page.keySecret: each pod would reject the cookies of the others.
+{{- end }}
+{{- end }}
 {{- end -}}

@@ -32,6 +32,7 @@ SOURCES = (
         "manifests/strict/rbac.yaml",
         "manifests/definitions/*.yaml",
         "manifests/observability/alerts.yaml",
+        "manifests/page/*.yaml",
     ),
     *(
         f"manifests/install/{each}.yaml"
