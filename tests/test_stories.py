@@ -1,11 +1,13 @@
 """Every story of tests/stories, on the fake cluster in virtual time."""
 
 import random
+import zlib
 
 import pytest
 
 from hearth.kube.objects import controller_revision
 from hearth.model import limits
+from support import tiers
 from support.fake_world import crash_injection, fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.stories import story, story_runner
@@ -46,6 +48,8 @@ RACES = frozenset({"adopt-at-once"})
 """Stories whose end depends on which of two Stacks comes first."""
 IN_ORDER = [played for played in STORIES if played.slug not in RACES]
 DISTURBED = [played for played in STORIES if played.slug not in FORGOTTEN]
+FEW = [played for played in DISTURBED if zlib.crc32(played.slug.encode()) % tiers.DISTURBED_FRACTION == 0]
+"""Stories that the quick tests disturb at some writes; a long test disturbs all of them at more."""
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
@@ -87,7 +91,7 @@ def test_story_with_requests_of_any_length(played: Story, seed: int) -> None:
     assert crash_injection.perform(played, lengths=random.Random(f"{played.slug} {seed}")).wrong == ""
 
 
-@pytest.mark.parametrize("played", DISTURBED, ids=lambda played: played.slug)
+@pytest.mark.parametrize("played", FEW, ids=lambda played: played.slug)
 def test_story_disturbed_at_some_writes(played: Story) -> None:
     assert list(crash_injection.disturb(played, choose=crash_injection.choose_some)) == []
 
@@ -104,5 +108,5 @@ def test_story_with_revisions_in_several_objects(played: Story, monkeypatch: pyt
 
 @pytest.mark.long
 @pytest.mark.parametrize("played", DISTURBED, ids=lambda played: played.slug)
-def test_story_disturbed_at_every_write(played: Story) -> None:
+def test_story_disturbed_between_any_two_writes(played: Story) -> None:
     assert list(crash_injection.disturb(played)) == []

@@ -123,10 +123,13 @@ class Log:
 def choose_ways(number: int, verb: str) -> tuple[str, ...]:
     """Choose how to disturb one write in the long tests; `main` tries every way at every write.
 
-        All kinds of death, and a fault at every fourth write, in turn. A death after a status write mostly equals a
-    death before the next write, and little depends on statuses, so only every fourth status is refused. number: the
-    index of the write among statuses, or among all others.
+        All kinds of death at every second write, so that the operator dies once between any two writes, and a fault at
+    every fourth write, in turn. A death after a status write mostly equals a death before the next write, and little
+    depends on statuses, so only every fourth status is refused. number: the index of the write among statuses, or among
+    all others.
     """
+    if number % 2:
+        return ()
     fault = () if number % 4 else (FAULTS[number // 4 % len(FAULTS)],)
     return fault if verb == "status" else (*KILLS, *fault)
 
