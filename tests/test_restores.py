@@ -192,6 +192,76 @@ async def lose_and_restore(world: FakeWorld, order: str) -> list[str]:
     return created
 
 
+GROUP = fake_kinds.DEFINED_GROUP
+NAME = f"sites.{GROUP}"
+DEFINITION = Address(api_version="hearth.dev/v1alpha1", kind="StackDefinition", namespace="", name=NAME)
+KIND = Address(api_version="apiextensions.k8s.io/v1", kind="CustomResourceDefinition", namespace="", name=NAME)
+SITE = Address(api_version=f"{GROUP}/v1alpha1", kind="Site", namespace="default", name="one")
+
+
+async def define_sites(world: FakeWorld) -> None:
+    """A definition with two revisions, and an instance."""
+    page: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": "one"}}}
+    spec = {
+        "group": GROUP,
+        "names": {"kind": "Site", "plural": "sites"},
+        "versions": [{"name": "v1alpha1"}],
+        "scope": "Namespaced",
+        "options": ["adoptionPolicy"],
+        "template": {"parameters": {"title": {"type": "string", "default": "x"}}, "resources": {"page": page}},
+    }
+    head = {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind}
+    await world.user.create({**head, "metadata": {"name": NAME}, "spec": spec})
+    await world.wait_rest()
+    metadata = {"name": SITE.name, "namespace": SITE.namespace}
+    await world.user.create({"apiVersion": SITE.api_version, "kind": SITE.kind, "metadata": metadata, "spec": {}})
+    await world.wait_rest()
+    layout = {"template": {"resources": {"page": {"manifest": {"data": {"layout": "two"}}}}}}
+    await world.user.patch(DEFINITION, {"spec": layout})
+    await world.wait_rest(patience=60.0)
+
+
+async def read_status(world: FakeWorld, address: Address) -> Object:
+    """The status of an object."""
+    return (await world.user.find(address) or {}).get("status") or {}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@fake_world.in_world
+async def test_a_restored_definition_takes_its_kind_and_instances_back(world: FakeWorld, order: str) -> None:
+    await world.start_controller()
+    await define_sites(world)
+    for _ in range(2):
+        created = await lose_and_restore(world, order)
+        await world.wait_rest(patience=600.0)
+        definition, site = await read_status(world, DEFINITION), await read_status(world, SITE)
+        assert created == []
+        assert expectations.find_condition({"status": definition}, "Ready")["status"] == "True"
+        assert (definition["revision"], definition["instances"], site["phase"]) == (2, 1, "CreateComplete")
+
+
+@fake_world.in_world
+async def test_a_kind_of_another_definition_is_not_taken_until_it_is_handed_over(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define_sites(world)
+    await world.kill_controller()
+    await world.user.patch(KIND, {"metadata": {"annotations": {names.ANNOTATION_SIGNATURE: "forged"}}})
+    await world.start_controller()
+    await world.wait(60)
+    ready = expectations.find_condition({"status": await read_status(world, DEFINITION)}, "Ready")
+    uid = (await world.user.find(DEFINITION) or {})["metadata"]["uid"]
+    assert (ready["reason"], f"{names.ANNOTATION_ADOPT} to {uid}" in ready["message"]) == ("KindTaken", True)
+
+    await world.user.patch(KIND, {"metadata": {"annotations": {names.ANNOTATION_ADOPT: "another"}}})
+    await world.wait(600)
+    ready = expectations.find_condition({"status": await read_status(world, DEFINITION)}, "Ready")
+    assert ready["reason"] == "KindTaken"
+    await world.user.patch(KIND, {"metadata": {"annotations": {names.ANNOTATION_ADOPT: uid}}})
+    await world.wait(600)
+    ready = expectations.find_condition({"status": await read_status(world, DEFINITION)}, "Ready")
+    assert ready["status"] == "True"
+
+
 async def take_snapshot(world: FakeWorld) -> Scene:
     """A Stack with a claim, a complete snapshot of its first revision, and a second revision."""
     await world.start_controller()

@@ -108,6 +108,8 @@ ROLLOUT_FORCE = "hearth.dev/rollout-force"
 ROLLOUT_REQUESTS = (ROLLOUT_PAUSED, ROLLOUT_UNDO, ROLLOUT_RESTART, ROLLOUT_PROMOTE, ROLLOUT_FORCE)
 PROMOTE = "hearth.dev/promote"
 """On an instance, a revision of its StackDefinition: moves the instance to this revision if the strategy is Manual."""
+ANNOTATION_ADOPT = "hearth.dev/adopt"
+"""On a CustomResourceDefinition: the UID of the StackDefinition that takes it over. An administrator writes it."""
 ANNOTATION_DEFINITION = "hearth.dev/definition"
 """On a CustomResourceDefinition: the signed UID of the StackDefinition that created it."""
 ANNOTATION_REVISION = "hearth.dev/revision"

@@ -12,7 +12,7 @@ import structlog
 from hearth.engine import former_stacks, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder, stored_definition
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ManagementRevisions, WorkloadCluster
 from hearth.engine.services import Services
 from hearth.model import names, sharding, signatures
 from hearth.model.child import Child, Object
@@ -20,6 +20,7 @@ from hearth.model.errors import ApiStatusError, TamperedRevision
 from hearth.model.kinds import Kind
 from hearth.model.signatures import Signer
 from hearth.model.text import enumeration
+from hearth.plan.ownership.keyed_hash import HashFunction
 
 logger = structlog.get_logger(__name__)
 
@@ -43,7 +44,7 @@ async def take_back(services: Services, stack: StackObject, cluster: WorkloadClu
         for kind in kinds:
             taken += await _take_back_kind(services, stack, cluster, kind=kind, uid=uid)
     for revision in revisions:
-        await _copy_revision(services, stack, revision)
+        await copy_revision(services.management_cluster, services.hashes, stack, revision)
     if taken:
         message = (
             f"took back {enumeration.enumerate_first(sorted(taken), count=len(taken))}, which belonged to this Stack "
@@ -87,12 +88,13 @@ def make_patch(child: Child, stack: StackObject, signer: Signer) -> Object:
     }
 
 
-async def _copy_revision(services: Services, stack: StackObject, former: Revision) -> None:
+async def copy_revision(
+    management_cluster: ManagementRevisions, hashes: HashFunction, stack: StackObject, former: Revision
+) -> None:
     """Store a revision of the former Stack as one of its successor, which owns both from then on.
 
     The former one stays as the proof for objects that are restored later.
     """
-    management_cluster, hashes = services.management_cluster, services.hashes
     await management_cluster.adopt_revision(stack, former)
     try:
         stored = await management_cluster.get_definition(stack, former)

@@ -238,6 +238,7 @@ class StackDefinitionController:
                 return None
             raw = {**found, "spec": read.spec}
         try:
+            await self._revisions.take_back(owner_stack)
             newest = await self._revisions.store(owner_stack, raw["spec"])
         except TamperedRevision as error:
             await self._report(
@@ -317,7 +318,7 @@ class StackDefinitionController:
 
     async def _keep_kind(self, raw: Object, forms: InstanceForms) -> tuple[bool, float | None]:
         """Create the kind and its roles; return whether everything exists, and the seconds until the next try."""
-        state = await self._objects.make(raw, forms=forms.by_number.values())
+        state = await self._objects.make(raw, forms=forms.by_number.values(), former=self._find_former_uids(raw))
         if state.refusal:
             await self._report(
                 raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, activity=OperatorActivity.STALLED
@@ -342,9 +343,14 @@ class StackDefinitionController:
         if made != named:
             # Record the names first, so that the roles are found again if this process ends before they are complete.
             await self._record(raw, {"roles": [*dict.fromkeys([*made, *named])]})
-        if not (refusal := await self._objects.keep_roles(raw, wanted)) and made != named:
+        refusal = await self._objects.keep_roles(raw, wanted, former=self._find_former_uids(raw))
+        if not refusal and made != named:
             await self._record(raw, {"roles": named})
         return refusal
+
+    def _find_former_uids(self, raw: Object) -> frozenset[str]:
+        """Find the UIDs that a StackDefinition had before it was restored from a backup."""
+        return frozenset(each.owner for each in self._revisions.find_former(self._make_owner(raw)))
 
     async def _record(self, raw: Object, part: Object) -> None:
         await self._client.write_definition_status(raw, part)

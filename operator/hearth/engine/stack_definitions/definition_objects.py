@@ -7,12 +7,13 @@ namespace. The StackDefinition owns them, so they are deleted with it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.engine import cluster_objects, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import revision_builder, stack_revisions, stored_definition
+from hearth.engine.definition import restored_objects, revision_builder, stack_revisions, stored_definition
 from hearth.engine.ports import ManagementRevisions, StackDefinitionClient
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import errors, names, value_class
@@ -59,22 +60,27 @@ class DefinitionObjects:
     checks_authors: bool = True
     """Whether an admission policy checks which accounts and kubeconfigs the authors of instances may choose."""
 
-    async def make(self, raw: Object, *, forms: Iterable[InstanceForm]) -> KindState:
+    async def make(self, raw: Object, *, forms: Iterable[InstanceForm], former: Collection[str] = ()) -> KindState:
         """Create or update the CustomResourceDefinition of a valid StackDefinition, unless it belongs to another owner.
-        forms: the revisions that instances may have.
+
+        forms: the revisions that instances may have; former: the UIDs that the StackDefinition had before it was restored
+        from a backup.
         """
         metadata, spec = raw["metadata"], raw["spec"]
+        uid = metadata["uid"]
         # Create the policy before the kind. Otherwise, an unchecked instance could act with the rights that its author
         # chose.
         if refusal := await self._keep_policy(raw):
             return KindState(refusal=refusal)
         wanted = instance_schema.make_crd(spec, forms=forms)
         try:
-            return judge(await self._apply_if_changed(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
+            return judge(await self._apply_if_changed(CUSTOM_RESOURCE_DEFINITION, wanted, uid=uid, former=former))
         except NotOwn:
             return KindState(
                 refusal=f"a CustomResourceDefinition {metadata['name']} already exists and was not created by this "
-                "StackDefinition; choose another kind or group, or delete that one, which deletes all its objects"
+                "StackDefinition; choose another kind or group, or delete that one, which deletes all its objects. If an "
+                f"operator created it with a key that is lost, set its annotation {names.ANNOTATION_ADOPT} to {uid} "
+                "to keep it and its objects"
             )
 
     async def is_served(self, raw: Object) -> bool:
@@ -114,14 +120,17 @@ class DefinitionObjects:
         await self._delete(CUSTOM_RESOURCE_DEFINITION, live)
         return KindState(waits_for="its CustomResourceDefinition is being deleted")
 
-    async def keep_roles(self, raw: Object, wanted: Sequence[Object]) -> str:
-        """Create or update these roles, and delete other roles of the StackDefinition. Returns the obstacle, or ""."""
+    async def keep_roles(self, raw: Object, wanted: Sequence[Object], *, former: Collection[str] = ()) -> str:
+        """Create or update these roles, and delete other roles of the StackDefinition. Returns the obstacle, or "".
+
+        former: see `make`.
+        """
         uid, kept = raw["metadata"]["uid"], [role["metadata"]["name"] for role in wanted]
         name = ""
         try:
             for role in wanted:
                 name = role["metadata"]["name"]
-                await self._apply_if_changed(CLUSTER_ROLE, role, uid=uid, parts=("rules",))
+                await self._apply_if_changed(CLUSTER_ROLE, role, uid=uid, former=former, parts=("rules",))
             for name in find_recorded_roles(raw):
                 live = await self.client.get_object(CLUSTER_ROLE, name) if name not in kept else None
                 if live is not None and self._is_own(CLUSTER_ROLE, live, uid):
@@ -185,19 +194,26 @@ class DefinitionObjects:
         return instance_policy.make_policy(raw["spec"], owner=metadata, checks_authors=self.checks_authors, exists=True)
 
     async def _apply_if_changed(
-        self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)
+        self,
+        kind: Kind,
+        wanted: Object,
+        *,
+        uid: str,
+        former: Collection[str] = (),
+        parts: tuple[str, ...] = ("spec",),
     ) -> Object:
         """Return the object as it is now; it is applied unless it is as wanted. Raises NotOwn and ApiStatusError.
 
-        uid: of the StackDefinition; parts: the fields of the object that are compared.
+        uid: of the StackDefinition; former: see `make`; parts: the fields of the object that are compared.
         """
         name = wanted["metadata"]["name"]
         live = await self.client.get_object(kind, name)
         owner = self._find_owner(kind, live) if live is not None else uid
-        if owner != uid and not (owner and kind in POLICIES):
+        is_handed_over = owner in former or (live is not None and is_adopted_by(live, kind, uid))
+        if owner != uid and not is_handed_over and not (owner and kind in POLICIES):
             raise NotOwn
         hashed = self.hashes.hash([PURPOSES[kind], wanted])
-        if live is not None and is_as_made(live, hashed, wanted, parts):
+        if live is not None and owner == uid and is_as_made(live, hashed, wanted, parts):
             return live
         annotations = {
             names.ANNOTATION_DEFINITION: uid,
@@ -224,6 +240,12 @@ class DefinitionObjects:
         signed = [live["metadata"]["name"], uid]
         signature = annotations.get(names.ANNOTATION_SIGNATURE, "")
         return uid if self.hashes.is_signed(PURPOSES[kind], signed, signature) else ""
+
+
+def is_adopted_by(live: Object, kind: Kind, uid: str) -> bool:
+    """Return whether a client that can write the kind of a StackDefinition hands it over to the one with that UID."""
+    annotations = live["metadata"].get("annotations") or {}
+    return kind == CUSTOM_RESOURCE_DEFINITION and annotations.get(names.ANNOTATION_ADOPT) == uid
 
 
 def is_as_made(live: Object, hashed: str, wanted: Object, parts: tuple[str, ...]) -> bool:
@@ -344,6 +366,25 @@ class DefinitionRevisions:
     def load(self, owner_stack: StackObject) -> RevisionSet:
         """Load the revisions of a StackDefinition, sorted by whether they count."""
         return verified_revisions.load(self.management_cluster, self.hashes, owner_stack)
+
+    def find_former(self, owner_stack: StackObject) -> list[Revision]:
+        """Find the revisions that a StackDefinition had under other UIDs, before it was restored from a backup.
+
+        The revisions of a deleted StackDefinition have an owner until the garbage collector deletes them.
+        """
+        found: list[Revision] = []
+        for uid, revision in self.management_cluster.find_former_revisions(owner_stack):
+            former = dataclasses.replace(owner_stack, uid=uid)
+            if revision.owner != uid and verified_revisions.is_signed(revision, former, self.hashes):
+                found.append(dataclasses.replace(revision, owner=uid))
+        return sorted(found, key=lambda revision: revision.number)
+
+    async def take_back(self, owner_stack: StackObject) -> None:
+        """Store the revisions of a restored StackDefinition for its present UID, with their numbers."""
+        if self.load(owner_stack).verified:
+            return
+        for revision in self.find_former(owner_stack):
+            await restored_objects.copy_revision(self.management_cluster, self.hashes, owner_stack, revision)
 
     async def find_orphaned(self, owner_stack: StackObject) -> bool:
         """Return whether the deletion of a StackDefinition was requested with `--cascade=orphan`."""
