@@ -151,7 +151,7 @@ class LeaseLeadership:
         self._thread = threading.Thread(target=self._run, name="election", daemon=True)
 
     def start(self) -> None:
-        """Start the election in a thread of its own."""
+        """Start the election in a separate thread."""
         self._loop = asyncio.get_running_loop()
         self._alive_at = time.monotonic()
         self._beating = supervision.spawn_forever("lease_beat", self._beat)

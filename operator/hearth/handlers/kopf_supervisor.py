@@ -93,7 +93,7 @@ class KopfSupervisor:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Start kopf in a thread of its own. Call it in the loop that receives the callbacks."""
+        """Start kopf in a separate thread. Call it in the loop that receives the callbacks."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -150,7 +150,7 @@ class KopfSupervisor:
         self._call(self._callbacks.on_kinds)
 
     def _review_in_engine(self, admission: AdmissionCallbacks) -> AdmissionCallbacks:
-        """Have the engine's loop do the reviews."""
+        """Run the reviews in the engine's loop."""
 
         async def review(review: Review) -> ReviewResult:
             stopping = reviewer.allow_unreviewed("the operator is stopping")
@@ -160,7 +160,7 @@ class KopfSupervisor:
         return dataclasses.replace(admission, review=review)
 
     def _reconcile_in_engine(self, definitions: DefinitionCallbacks) -> DefinitionCallbacks:
-        """Have the engine's loop do it, and wait for that."""
+        """Run the work in the engine's loop, and wait for it."""
 
         async def reconcile(name: str) -> None:
             stopping = cast("Exception | None", Unreachable("the operator is stopping"))

@@ -82,7 +82,7 @@ def find_source_data(raw: Mapping[str, Any], kind: str, *, is_binary: bool = Fal
 
 
 def is_shared_source(ref: ObjectRef) -> bool:
-    """Return whether Stacks of every namespace may read the source."""
+    """Return whether Stacks of every namespace are allowed to read the source."""
     return ref.kind == STACK_TEMPLATE.name
 
 

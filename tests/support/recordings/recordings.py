@@ -31,7 +31,7 @@ WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
     ),
     "nested Stack whose parent has an old `hearth.dev/retry`": ("apply stack/retried-inner",),
     "object that a Stack adopted": (),
-    "object with a longer name than its kind gets now": (),
+    "object with a longer name than Hearth now generates for its kind": (),
     "Job, or other work that runs once": (),
     "any other object": (),
 }

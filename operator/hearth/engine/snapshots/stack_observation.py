@@ -25,7 +25,7 @@ STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
 
 @dataclass(slots=True)
 class StackObserver:
-    """Observes the Stacks that StackSnapshots name."""
+    """Observes the Stacks that StackSnapshots refer to."""
 
     services: Services
     find_reconciler: Callable[[str], StackReconciler | None]

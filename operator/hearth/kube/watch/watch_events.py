@@ -144,7 +144,7 @@ def check(event: Any, line: bytes) -> WatchEvent:
     except (KeyError, TypeError) as error:
         raise not_an_event(line) from error
     if not is_known:
-        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"an event of the unknown type {str(event_type)[:50]!r}")
+        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"an event of unknown type {str(event_type)[:50]!r}")
     try:
         return event_type, raw, int(raw["metadata"]["resourceVersion"])
     except (ValueError, KeyError, TypeError) as error:

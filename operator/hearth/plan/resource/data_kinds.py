@@ -23,8 +23,8 @@ LOSSES: Final[Mapping[str, str]] = {
 }
 """Effect of an object's replacement on its data, by `Kind.group`."""
 SET_LOSSES: Final[Mapping[Replacement, str]] = {
-    Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and the present "
-    "claims are left, unused",
+    Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and the existing "
+    "claims stay unused",
     Replacement.DELETE_FIRST: "its Pods stop first, claims keep their size, and those with "
     "persistentVolumeClaimRetentionPolicy.whenDeleted: Delete are deleted",
 }

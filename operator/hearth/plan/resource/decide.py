@@ -116,7 +116,7 @@ def _await_pods(context: ResourceContext, child: Child) -> ResourceStatus | None
 
 
 def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
-    """Return whether an apply would leave the object's record of inherited rules as it is.
+    """Return whether an apply would leave the object's record of inherited rules unchanged.
 
     An apply does not remove a record that another manager wrote.
     """

@@ -173,5 +173,5 @@ def find_gone(required: Required) -> Iterable[tuple[str, str]]:
 
 
 def find_root(path: str) -> str:
-    """Return the name that a path as written begins with: `migrate` for `migrate.status.succeeded`."""
+    """Return the first name of a path: `migrate` for `migrate.status.succeeded`."""
     return path.partition(".")[0].partition("[")[0]

@@ -138,7 +138,7 @@ def str_replace(argument: Any, references: References) -> Value:
     text = translate(template, references)
     replaced = translate(params, references) if not isinstance(params, Mapping) or is_function(params) else params
     if not isinstance(replaced, Mapping):
-        raise Lost("str_replace with parameters that are only known at run time")
+        raise Lost("str_replace with parameters that are only known at run time has no equivalent")
     values: dict[str, Value] = {}
     for key, each in replaced.items():
         try:
@@ -213,7 +213,7 @@ def make_url(argument: Any, references: References) -> Value:
     if isinstance(query, Mapping) and heat_values.is_plain(query):
         query = urllib.parse.urlencode(query)
     elif query is not None and not isinstance(query, str):
-        raise Lost("make_url: a query that is only known at run time")
+        raise Lost("make_url with a query that is only known at run time has no equivalent")
     login = [*([":", password] if password is not None else []), "@"] if user is not None else []
     is_address = isinstance(host, str) and ":" in host and not host.startswith("[")
     pieces: list[Value] = [
@@ -296,7 +296,7 @@ def repeat(argument: Any, references: References) -> Value:
             raise Lost(f"repeat produces more than {COMBINATIONS} elements")
         return [fill(template, dict(zip(lists, row, strict=True)), references) for row in rows]
     if len(lists) > 1:
-        raise Lost("repeat over several lists that are only known at run time")
+        raise Lost("repeat over several lists that are only known at run time has no equivalent")
     ((word, listed),) = lists.items()
     element = make_expression("each", "string" if isinstance(listed, Expression) and listed.type == CSV else "")
     body = to_cel(fill(template, {word: element}, references))

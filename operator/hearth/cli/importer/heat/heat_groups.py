@@ -280,7 +280,7 @@ def read_member(resource: HeatResource, scope: TemplateScope, nested: NestedTemp
     """Return an attribute of one member, or of all. Raises Lost."""
     is_scaling = resource.type == GROUPS[1]
     if not path or not all(isinstance(each, str | int) for each in path):
-        raise Lost("an attribute of a group that is only known at run time")
+        raise Lost("an attribute of a group that is only known at run time has no equivalent")
     if path[0] == "current_size" and is_scaling:
         return scope.read_object(resource, "status.replicas", "integer")
     index, attribute = split_path([str(each) for each in path], is_scaling=is_scaling)

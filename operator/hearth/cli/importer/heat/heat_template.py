@@ -256,7 +256,7 @@ class TemplateConversion:
             heat_objects.declare(resource, scope)
             resource.make = None if "into" in resource.row else lambda: heat_objects.convert(resource, scope)
         elif "external_id" in resource.stated:
-            raise Lost("external_id of a type without a controller")
+            raise Lost("external_id has no equivalent for a type without a controller")
         elif resource.type in heat_user_data.CONFIGS:
             heat_user_data.declare(resource, scope)
             resource.make = lambda: heat_user_data.convert(resource, scope)

@@ -138,7 +138,7 @@ class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in ne
     name = "goal"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
-        """Parse it."""
+        """Parse the value of `--for`."""
         if isinstance(value, Goal):
             return value
         try:

@@ -87,7 +87,7 @@ def explain_retained(objects: StackObjects) -> Cause | None:
     if object_fields.find(stack.status, "controllerState", "cleanupWaived") is True:
         message += "; a cleanup was requested, which deletes each object as soon as no other object needs it"
         return Cause(subject=find_subject(stack), message=message)
-    message += "; to delete them now, with their data, so that a rollback creates them again without it:"
+    message += "; to delete them now, with their data, so that a rollback recreates them without the data:"
     command = advice.join("kubectl stack cleanup", stack.argument, "-n", stack.namespace)
     return Cause(subject=find_subject(stack), message=message, command=command)
 
