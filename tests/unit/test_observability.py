@@ -26,6 +26,7 @@ DOCUMENT = (repository.DOCS / "metrics.md").read_text()
 NO_ALERT = {
     "RollingBack": "an action in progress: HearthStackInProgressForLong",
     "Stalled": "the phase tells more: HearthStackFailed, HearthStackRolledBack",
+    "ChangeHeld": "intended by the author; `status.heldChange` tells until when",
     "Expiring": "intended by the author; an Event and `status.expiresAt` announce it",
     "InternalError": "the operator's own counter: HearthInternalError",
 }

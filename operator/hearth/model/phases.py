@@ -122,7 +122,8 @@ AFTER_REJECTION = (
     *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
     *(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
-"""The phases that a rejected definition may have interrupted. Reverting it returns the Stack to the earlier phase."""
+"""The phases that a rejected or held definition may have interrupted. Reverting it returns the Stack to the earlier phase.
+"""
 
 TABLE: Mapping[Phase, PhaseRow] = {
     Phase.CREATE_IN_PROGRESS: PhaseRow(
@@ -166,9 +167,9 @@ TABLE: Mapping[Phase, PhaseRow] = {
         drawn=(Phase.ROLLBACK_IN_PROGRESS,),
     ),
     Phase.UPDATE_STOPPED: PhaseRow(
-        meaning="The update waits at a breakpoint, and nothing else can progress.",
+        meaning="The update waits, at a breakpoint or for its window, and nothing else can progress.",
         conditions=STOPPED,
-        next=NEW_TARGET,
+        next=(*AFTER_REJECTION, *NEW_TARGET),
         drawn=(Phase.UPDATE_IN_PROGRESS,),
     ),
     Phase.ROLLBACK_IN_PROGRESS: PhaseRow(

@@ -78,6 +78,8 @@ class PreviewRun:
         self.is_rolled_back = False
         """Whether a failure would roll the Stack back. The preview ends there."""
         self.is_endless = False
+        self.is_change = False
+        """Whether another definition runs afterward, in place of one that has completed."""
         self._nesting = Nesting(services=world.services, on_limit=lambda _limit: None)
         self._count = 0
 
@@ -108,11 +110,14 @@ class PreviewRun:
         """Run until nothing more would be done."""
         definition = self.reconciler.definition
         self.begin()
-        before = definition.targets.current
+        before, completed = definition.targets.current, definition.targets.completed.last
         try:
             while not (self.is_rolled_back or self.is_endless):
                 await self._settle()
                 target = definition.targets.current
+                is_of_spec = target is not None and target.cause is TargetCause.SPEC
+                is_same = target is None or (before is not None and before.revision == target.revision)
+                self.is_change = completed is not None and is_of_spec and not is_same
                 self.is_rolled_back = (
                     target is not None
                     and target.cause is TargetCause.AUTOMATIC

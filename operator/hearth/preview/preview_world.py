@@ -18,7 +18,7 @@ from hearth.engine.ports import Clock, Evaluations
 from hearth.engine.services import Services, Unassisted
 from hearth.engine.work_queue import WorkQueue
 from hearth.kube.cache import stack_cache
-from hearth.model import value_class
+from hearth.model import object_fields, value_class
 from hearth.model.api import status_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -131,7 +131,7 @@ def make_world(
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
     management = CopiedManagementCluster(
         live,
-        parse(request, {"resourceVersion": "0", "generation": 1}, request.wanted),
+        parse(request, {"resourceVersion": "0", "generation": 1}, without_window(request)),
         others=request.stacks,
         beside=request.beside,
         accounts=request.accounts,
@@ -171,6 +171,15 @@ def make_world(
             assumptions=assumptions,
         ),
     )
+
+
+def without_window(request: PreviewRequest) -> Object:
+    """Return the wanted Stack without its window, so that the preview shows the change that waits for it."""
+    if request.form is not None:
+        # A field of an instance with this name is a parameter.
+        return request.wanted
+    spec = object_fields.mapping(request.wanted, "spec")
+    return {**request.wanted, "spec": {key: value for key, value in spec.items() if key != "window"}}
 
 
 def parse(request: PreviewRequest, usual: Object, raw: Object) -> StackObject:

@@ -11,17 +11,19 @@ from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.services import Unassisted
 from hearth.engine.work_queue import WorkQueue
-from hearth.model import containers, kinds, members, names
+from hearth.model import containers, kinds, members, names, object_fields, windows
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, HearthError
 from hearth.model.kinds import ObjectRef
-from hearth.model.text import redaction
+from hearth.model.text import redaction, times
 from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import definition_warnings, enforcement, reversal, step_planning
 from hearth.plan.resource.reversal import Undo
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.target import change_hold
+from hearth.plan.target.change_hold import ChangeHold
 from hearth.preview import field_changes, object_copies, preview_run, preview_world, recognition
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath
@@ -31,6 +33,7 @@ from hearth.preview.preview_run import NestedStack, PreviewRun
 from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
+WINDOW = "spec.window is closed: the change waits until {until}"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
 UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on values that only the run can know"
 DELETED = "the Stack is deleted with the objects that it does not keep"
@@ -210,6 +213,8 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
     definition = run.reconciler.definition
     if definition.options.is_paused:
         yield PAUSED
+    if run.is_change and (hold := find_change_hold(run)) is not None:
+        yield WINDOW.format(until=times.format_time(hold.until))
     if run.is_rolled_back and (target := definition.targets.current) is not None:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
     if run.is_endless:
@@ -218,6 +223,16 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
     for name, status in run.statuses.items():
         if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):
             yield f"{name} is not ready now: {status.message}"
+
+
+def find_change_hold(run: PreviewRun) -> ChangeHold | None:
+    """Return why the change waits, or None if it does not. The window is valid, because the API server accepted it."""
+    request = run.world.request
+    # A field of an instance with this name is a parameter.
+    window = object_fields.mapping(request.wanted, "spec", "window") if request.form is None else {}
+    if not window or next(windows.find_mistakes(window, path=""), None) is not None:
+        return None
+    return change_hold.find_change_hold(windows.parse(window), now=run.world.services.clock.now())
 
 
 def list_renames(run: PreviewRun) -> Iterator[str]:

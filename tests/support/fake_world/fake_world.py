@@ -385,6 +385,10 @@ class FakeWorld:
 
     # ------------------------------------------------------------ time
 
+    def now(self) -> float:
+        """As the protocol says."""
+        return self._clock.now()
+
     async def wait(self, seconds: float) -> None:
         """As the protocol says."""
         await asyncio.sleep(seconds)

@@ -188,6 +188,10 @@ class RealWorld:
 
     # ------------------------------------------------------------ time
 
+    def now(self) -> float:
+        """As the protocol says."""
+        return time.time()
+
     async def wait(self, seconds: float) -> None:
         """See the protocol; waits only for a part of the time."""
         await asyncio.sleep(min(seconds, LONGEST_PAUSE))

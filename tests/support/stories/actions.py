@@ -35,7 +35,7 @@ async def apply(what: Object, stack: StackPlayed, play: Play) -> None:
     stack.spec = what
     listed = group_expansion.find_listed(what)
     stack.removed = listed if what.get("removalPoliciesMode") == "Update" else stack.removed | listed
-    await play.put(stack, story.expand(what))
+    await play.put(stack, story.set_window(story.expand(what), now=play.world.now()))
 
 
 async def edit(what: Object, stack: StackPlayed, play: Play) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 import re
 from collections.abc import Mapping
@@ -61,6 +62,9 @@ SHORT_FORMS = {
     "deployment": "Deployment",
 }
 SECONDS = {"s": 1, "m": 60}
+HOUR = 3600.0
+WINDOWS = {"closed": 3 * HOUR, "open": -HOUR / 2}
+"""The seconds until a window begins, by its short form."""
 
 
 class BadStory(ValueError):
@@ -170,6 +174,15 @@ def parse_duration(text: str) -> float:
     if found is None:
         raise BadStory(f"{text!r} is no duration like 30s or 5m")
     return int(found[1]) * SECONDS[found[2]]
+
+
+def set_window(spec: Object, *, now: float) -> Object:
+    """The spec with the times of `window: closed`, which opens in three hours for an hour, or of `window: open`."""
+    if (begin := WINDOWS.get(str(spec.get("window")))) is None:
+        return spec
+    opening, closing = (now + begin, now + begin + HOUR)
+    times = (datetime.datetime.fromtimestamp(each, tz=datetime.UTC).strftime("%H:%M") for each in (opening, closing))
+    return {**spec, "window": dict(zip(("from", "to"), times, strict=True))}
 
 
 def expand(spec: Mapping[str, Any]) -> Object:

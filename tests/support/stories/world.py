@@ -90,6 +90,9 @@ class World(Protocol):
     has_virtual_time: bool
     """Whether time passes only as the story specifies, so that even the number of retries is known."""
 
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
     @property
     def user(self) -> User:
         """The user who does the story's actions."""

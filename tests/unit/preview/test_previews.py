@@ -346,6 +346,34 @@ def test_a_paused_stack_does_nothing() -> None:
     assert "spec.paused" in preview.notes[0]
 
 
+CLOSED = {"from": "23:00", "to": "23:01"}
+OPENING = "2026-01-01T23:00:00Z"
+
+
+@pytest.mark.parametrize("before", [{}, {"window": CLOSED}], ids=["a new window", "a window"])
+def test_a_change_is_shown_although_it_waits_for_its_window(before: Object) -> None:
+    preview = preview_after(spec_of({"a": config(v="x")}, **before), spec_of({"a": config(v="y")}, window=CLOSED))
+
+    assert actions(preview) == {"a": Action.UPDATE}
+    assert [each for each in preview.notes if "spec.window" in each] == [
+        f"spec.window is closed: the change waits until {OPENING}"
+    ]
+
+
+def test_a_change_that_waits_already_is_shown() -> None:
+    later = spec_of({"a": config(v="y")}, window=CLOSED)
+    preview = preview_after(spec_of({"a": config(v="x")}), later, then=later)
+
+    assert actions(preview) == {"a": Action.UPDATE}
+    assert any(OPENING in each for each in preview.notes)
+
+
+def test_without_a_change_of_the_definition_nothing_waits_for_the_window() -> None:
+    preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v="x")}, window=CLOSED))
+
+    assert (preview.changes, preview.notes) == ((), ())
+
+
 def test_a_refused_change_that_would_roll_back_ends_there() -> None:
     before, after = (
         {"a": config(v=str(value)), "p": {"manifest": probe_controller.manifest({"replaceValue": value})}}

@@ -17,6 +17,7 @@ from hearth.cli.stack_views.tree.stack_view import RowState, StackView
 from hearth.model import limits, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.phases import Phase
 
 SUMMARY: Final = re.compile(r"(\d{1,6})/(\d{1,6})")
 
@@ -95,7 +96,8 @@ def find_state(stack: StackState) -> RowState:
         return RowState.READY
     if stack.is_stalled:
         return RowState.FAILED
-    return RowState.STOPPED if stack.condition("Stopped").is_true else RowState.PROGRESSING
+    is_waiting = stack.condition("Stopped").is_true or stack.phase == Phase.UPDATE_STOPPED
+    return RowState.STOPPED if is_waiting else RowState.PROGRESSING
 
 
 def describe_graph(objects: StackObjects, *, expanded: Collection[int]) -> ShownGraph:

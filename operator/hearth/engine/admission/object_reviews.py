@@ -19,7 +19,7 @@ from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.definition import definition_sources, rejections, snapshot_restore, stack_cluster
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, members, names
+from hearth.model import errors, members, names, windows
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
@@ -238,6 +238,18 @@ def find_past_end(review: Review, *, now: float) -> str:
         f"spec.expiresAfter: is {lifetime}, but the Stack was created {times.format_duration(age)} ago, so it would be deleted "
         "now; set a longer time, or delete the Stack yourself"
     )
+
+
+def find_window_denial(review: Review) -> str:
+    """Return the denial of a new window with mistakes, or ""."""
+    window = review.spec.get("window")
+    is_kept = review.old is not None and review_module.read_spec(review.old).get("window") == window
+    if not isinstance(window, dict) or is_kept or (review.new.get("metadata") or {}).get("deletionTimestamp"):
+        return ""
+    mistakes = list(windows.find_mistakes(window, path="spec.window"))
+    if not mistakes:
+        return ""
+    return rejections.describe_mistakes(errors.InvalidDefinition(mistakes), consequence=CONSEQUENCE)
 
 
 def deny(review: Review, text: str) -> ReviewResult:

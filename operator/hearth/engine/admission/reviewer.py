@@ -73,6 +73,7 @@ class Reviewer:
     async def review_stack(self, review: Review) -> ReviewResult:
         """Review a Stack: the author first, because the review reads sources as the ServiceAccount."""
         denial = await self._find_author_denial(review) or object_reviews.find_past_end(review, now=self.now())
+        denial = denial or object_reviews.find_window_denial(review)
         if denial:
             return ReviewResult(denial=denial)
         work = functools.partial(object_reviews.review_stack, check_kubeconfig=self.check_kubeconfig)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import limits, names, packing
+from hearth.model import limits, names, packing, windows
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
@@ -48,7 +49,8 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target import rollback_notes, volume_restore
+from hearth.plan.target import change_hold, rollback_notes, volume_restore
+from hearth.plan.target.change_hold import ChangeHold, HeldChange
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext
 from hearth.template.blueprint import Blueprint, Definition
@@ -79,6 +81,10 @@ class DefinitionSync:
     revision: Revision | None = None
     """Revision of `blueprint`; None before the first accepted definition or for the empty revision."""
     rejection: DefinitionRejection | None = None
+    held: HeldChange | None = None
+    """The definition of `generation`, while it waits."""
+    _next_held: HeldChange | None = None
+    """The same of the definition that is being processed."""
     refreshed_parameters: tuple[str, ...] = ()
     """If the target is an earlier revision: its sensitive parameters whose values have changed since."""
     options: ReconcileOptions = field(default_factory=ReconcileOptions)
@@ -153,7 +159,16 @@ class DefinitionSync:
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Whether the Stack differs from its state when it was last processed."""
+        if self.held is not None and self.held_seconds_left <= 0:
+            return True
         return self.schedule.is_requested or not self.is_current(stack) or self._is_other_deletion(stack)
+
+    @property
+    def held_seconds_left(self) -> float:
+        """Seconds until the change that waits may start; infinite without one."""
+        if self.held is None:
+            return math.inf
+        return self.held.hold.until - self.services.clock.now()
 
     def _is_other_deletion(self, stack: StackObject) -> bool:
         """Return whether the Stack is deleted in another way than the one that was processed last, if at all."""
@@ -186,6 +201,8 @@ class DefinitionSync:
 
     def _note_version(self, stack: StackObject) -> None:
         """Record that the spec of the Stack was processed."""
+        # Together, so that no status claims that a definition that waits is in use.
+        self.held = self._next_held
         self.generation, self.definition_revision = stack.generation, stack.definition_revision
 
     def set_surge(self, surge: int) -> None:
@@ -219,6 +236,7 @@ class DefinitionSync:
         if version != self._options_version:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
             self._options_version, self.options = version, options.parse(stack.settings, has_parents=has_parents)
+            self.targets.has_window = self.options.window is not None
 
     def resume(self, stack: StackObject, names: Mapping[int, Set[str]]) -> None:
         """Continue where an idle Stack was unloaded. names: see `RevisionResources.known`."""
@@ -242,6 +260,7 @@ class DefinitionSync:
             and not self.is_deleting
             and not self.options.is_paused
             and self.options.expires_after is None
+            and self.held is None
             and not self.revisions.tampered
             and not self.refreshed_parameters
             and not self.hidden_texts
@@ -328,6 +347,7 @@ class DefinitionSync:
                 self.services.management_cluster, self.services.hashes, stack
             )
             blueprint = await self.builder.make_deletion_blueprint(stack, is_orphaned=self.is_orphaned)
+            self._next_held = None
             self._was_orphaning = stack.is_orphaning
             self._activate(stack, blueprint, revision=self.revision)
         elif self.cluster.problem is not None:
@@ -341,12 +361,21 @@ class DefinitionSync:
 
     async def _process_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._await_room(stack)
+        self._next_held = None
+        if isinstance(hold := self._find_change_hold(stack), DefinitionRejection):
+            await self._reject(stack, hold)
+            return
         read = await self._read(stack)
         hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.revisions.load(stack)
-        choice = await self._choose_target(stack, hashed, known)
+        if hold is not None and isinstance(read, Definition) and await self._has_same_texts(stack, read, known):
+            hold = None
+        choice = await self._choose_target(stack, hashed, known, hold)
         if isinstance(choice, DefinitionRejection):
             await self._reject(stack, choice)
+            return
+        if hold is not None and choice.is_held and isinstance(read, Definition):
+            await self._hold(stack, choice, read, HeldChange(hash=hashed, hold=hold), is_outdated=is_outdated)
             return
         if choice.revision is not None:
             await self._activate_revision(stack, choice, choice.revision)
@@ -358,6 +387,48 @@ class DefinitionSync:
             await self._activate_spec(stack, choice, read, hashed=hashed)
         self.revisions.note_present(known, hashed)
         await self.revisions.truncate(limit=self.options.history_limit)
+
+    def _find_change_hold(self, stack: StackObject) -> ChangeHold | DefinitionRejection | None:
+        """Return why changes of the definition wait now, None if they do not, or the rejection of a wrong window."""
+        if self.options.window is None:
+            return None
+        if mistakes := list(windows.find_mistakes(stack.spec["window"], path="spec.window")):
+            error = InvalidDefinition(mistakes)
+            return rejections.reject_definition(error, is_active=self.targets.current is not None)
+        return change_hold.find_change_hold(self.options.window, now=self.services.clock.now())
+
+    async def _has_same_texts(self, stack: StackObject, definition: Definition, known: RevisionSet) -> bool:
+        """Return whether a definition differs from the running one only in values of sensitive parameters.
+
+        These are not stored, so that the former values are unknown after a restart.
+        """
+        target = self.targets.current
+        revision = known.find(target.revision) if target is not None and target.cause is TargetCause.SPEC else None
+        if revision is None or revision.hash == self.builder.hash(definition, stack):
+            return False
+        return await self.builder.is_refreshed(stack, definition, revision)
+
+    async def _hold(
+        self, stack: StackObject, choice: TargetChoice, definition: Definition, change: HeldChange, *, is_outdated: bool
+    ) -> None:
+        """Keep what runs while the definition in the spec waits; reject a definition with mistakes now."""
+        self._next_held = change
+        is_same = self.held is not None and self.held.hash == change.hash and self.rejection is None
+        adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
+        is_kept = self.revision is not None and self.revision.number == choice.revision
+        if is_same and is_kept and not is_outdated and self.blueprint is not None and self.blueprint.adopts == adopts:
+            self._keep(stack, choice)
+            return
+        try:
+            await self.builder.compile(definition, stack)
+        except InvalidDefinition as error:
+            await self._reject(stack, rejections.reject_definition(error, is_active=True))
+            return
+        await self._activate_revision(stack, choice, choice.revision or EMPTY_REVISION)
+        if self.rejection is not None:
+            # What runs cannot be read. The change may start before it can.
+            left = change.hold.until - self.services.clock.now()
+            self.schedule.put_off(min(left, sync_schedule.AWAY_RETRY))
 
     def on_snapshot_changed(self, name: str) -> None:
         """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
@@ -409,11 +480,13 @@ class DefinitionSync:
         await self.services.management_cluster.add_finalizer(stack)
         try:
             stored = await self._compile_stored(stack, number)
-            snapshot_restore.require_claims(stored.blueprint, choice.rollback)
+            if choice.cause is TargetCause.ROLLBACK:
+                snapshot_restore.require_claims(stored.blueprint, choice.rollback)
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
-            if choice.rollback is not None and not choice.rollback.snapshot:
+            if not choice.is_held and choice.rollback is not None and not choice.rollback.snapshot:
                 self.targets.record_rejected_rollback(choice.rollback)
-            await self._reject(stack, rejections.reject_rollback(error, number=number))
+            action = "keep" if choice.is_held else "roll back to"
+            await self._reject(stack, rejections.reject_revision(error, number=number, action=action))
         else:
             self.refreshed_parameters = stored.renewed
             await self._begin(stack, choice, stored.blueprint, revision=stored.revision)
@@ -494,7 +567,7 @@ class DefinitionSync:
                 self._activate(stack, stored.blueprint, revision=stored.revision)
             else:
                 self.is_suspendable = self.revisions.knows_all_kinds
-        self.rejection = rejection
+        self.rejection, self._next_held = rejection, None
         self._note_version(stack)
 
     def _await_room(self, stack: StackObject) -> None:
@@ -585,14 +658,14 @@ class DefinitionSync:
         return is_moved
 
     async def _choose_target(
-        self, stack: StackObject, hashed: str, known: RevisionSet
+        self, stack: StackObject, hashed: str, known: RevisionSet, hold: ChangeHold | None
     ) -> TargetChoice | DefinitionRejection:
-        """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
+        """Choose the target, or return why the requested one is impossible. hashed, hold: see `TargetTracker.choose`."""
         options, active = self.options, self.revision.hash if self.revision is not None else ""
         try:
             restore = await self._resolve_snapshot(stack, options.to_snapshot, hashed)
             usable = [each for each in known.verified if each.definition_revision >= stack.minimum_revision]
-            choice = self.targets.choose(hashed, options, revisions=usable, active=active, rollback=restore)
+            choice = self.targets.choose(hashed, options, revisions=usable, active=active, rollback=restore, hold=hold)
         except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
             # Record it, so that a later definition takes precedence even if the rollback is possible by then.
             self.targets.record_rejected_rollback(

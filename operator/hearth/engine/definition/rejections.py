@@ -42,14 +42,14 @@ def reject_definition(
             return DefinitionRejection(reason=TAMPERED, message=str(error))
 
 
-def reject_rollback(
-    error: InvalidDefinition | SourceNotFound | TamperedRevision, *, number: int
+def reject_revision(
+    error: InvalidDefinition | SourceNotFound | TamperedRevision, *, number: int, action: str
 ) -> DefinitionRejection:
-    """Explain why the revision of this number cannot be activated."""
+    """Explain why the revision of this number cannot be activated. action: the purpose of that, e.g. `roll back to`."""
     cause = describe_mistakes(error) if isinstance(error, InvalidDefinition) else str(error)
     return DefinitionRejection(
         reason=TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable",
-        message=f"cannot roll back to revision {number}: {cause}",
+        message=f"cannot {action} revision {number}: {cause}",
     )
 
 

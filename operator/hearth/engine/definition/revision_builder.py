@@ -214,6 +214,17 @@ class RevisionBuilder:
         resized = stored_definition.with_size(definition, stored)
         return resized != definition and self.hash(resized, stack) == revision.hash
 
+    async def is_refreshed(self, stack: StackObject, definition: Definition, revision: Revision) -> bool:
+        """Whether a definition differs from another revision's only in values of sensitive parameters."""
+        hashes = self.hashes.of_stack(stack.uid)
+        try:
+            stored = await self._get_stored(stack, revision)
+        except TamperedRevision:
+            return False
+        return stored_definition.without_values(stored_definition.to_stored(definition, hashes)) == (
+            stored_definition.without_values(stored)
+        )
+
     async def _get_stored(self, stack: StackObject, revision: Revision) -> Object:
         stored = await self.management_cluster.get_definition(stack, revision)
         if not stored_definition.is_as_stored(stored, revision.hash, self.hashes.of_stack(stack.uid)):

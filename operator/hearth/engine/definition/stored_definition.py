@@ -63,6 +63,15 @@ def describe(definition: Definition, name: str, hashes: HashFunction) -> Object:
     return {"from": source, "key": key, "hash": hashes.hash([source, name, definition.parameters[name]])}
 
 
+def without_values(recorded: Mapping[str, Any]) -> Object:
+    """Return a stored definition without the hashes of its sensitive values."""
+    kept: Mapping[str, Any] = recorded.get("sensitive") or {}
+    return {
+        **recorded,
+        "sensitive": {name: {key: entry[key] for key in ("from", "key")} for name, entry in kept.items()},
+    }
+
+
 def hash_record(recorded: Mapping[str, Any], hashes: HashFunction) -> str:
     """Return the keyed hash that identifies a definition, over its whole stored form."""
     return hashes.hash(list(recorded.values()))

@@ -18,7 +18,8 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
-from hearth.plan.target import target_choice, target_status
+from hearth.plan.target import change_hold, target_choice, target_status
+from hearth.plan.target.change_hold import ChangeHold
 from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext, TargetRequest
 
@@ -72,6 +73,8 @@ class TargetTracker:
     """The previous cleanup token."""
     _is_retry_processed: bool = False
     """Whether the definition was processed for the last retry tokens."""
+    has_window: bool = False
+    """Whether changes of the definition may have to wait."""
     is_restored: bool = False
     """Whether an earlier process set the target and no reconcile has checked it yet. It may already be completed."""
     is_resumed: bool = False
@@ -197,7 +200,12 @@ class TargetTracker:
         The spec does not suffice if another target is incomplete: a definition that is rejected after a crash leads
         back to the target in the status, whose cleanup deletes objects that the later target needs.
         """
-        if self.current is None or not (self._supersedes or self._is_moved or needs_persistence(self.current)):
+        target = self.current
+        if target is None:
+            return True
+        # A new revision is known by its storage to have started, but not one that is used again.
+        may_be_held = self.has_window and target.earlier_revision > 0
+        if not (self._supersedes or self._is_moved or needs_persistence(target) or may_be_held):
             return True
         return self._written == persisted_identity(self.current)
 
@@ -232,11 +240,13 @@ class TargetTracker:
         revisions: Iterable[Revision],
         active: str,
         rollback: RollbackRequest | None = None,
+        hold: ChangeHold | None = None,
     ) -> TargetChoice:
         """Choose the target. Raises RollbackRevisionNotFound.
 
         hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones; active: hash of the
-        active revision, "" for none; rollback: the resolution of the requested snapshot, unless it was resolved before.
+        active revision, "" for none; rollback: the resolution of the requested snapshot, unless it was resolved before;
+        hold: why a change of the definition waits now, None if it does not.
         """
         hashes = {revision.number: revision.hash for revision in revisions}
         self._is_retry_seen = self._is_retried
@@ -252,7 +262,18 @@ class TargetTracker:
             is_retried=self._is_retried and self.is_completed,
             ends_rollback=self._is_retried and self._ends_rollback and self.is_completed,
         )
-        return target_choice.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
+        before, completed = self.current, self.completed
+        choice = target_choice.choose_target(request, before=before, hashes=hashes, completed=completed)
+        if hold is None or not change_hold.is_change(choice, hashed, before=before, hashes=hashes, completed=completed):
+            return choice
+        return change_hold.keep_running(
+            choice,
+            before=before,
+            hashes=hashes,
+            completed=completed,
+            failure=self.failure,
+            failure_reason=self.failure_reason,
+        )
 
     def start(self, choice: TargetChoice, *, revision: int, context: TargetContext) -> Target:
         """Start the chosen target. context: lacks the values that this tracker adds."""

@@ -65,6 +65,8 @@ from hearth.template.blueprint import Blueprint
 MAX_HOLD = 10.0
 """Maximum seconds that steps wait for a newer spec to be processed. Compiling and storing thousands of resources takes
 a fraction of that."""
+CLOCK_CHECK = 600.0
+"""Maximum seconds between two looks at the clock while a change waits: a clock that is set does not move timers."""
 MAX_UNLOADED_RESOURCES = 100
 """Maximum number of resources of a Stack that may be unloaded. Loading a larger one takes noticeably longer than most
 events."""
@@ -128,7 +130,7 @@ class StackReconciler:
         self.definition.revisions.check(stack, dirty)
         self._supersession.update(stack)
         if (planner := self._find_planner(stack)) is None:
-            self._arm_timer(self._expiry.seconds_left)
+            self._arm_timer(self._expiry.seconds_left, self._held_seconds_left)
             return []
 
         # 3. Plan: the steps of the dirty parts, from the caches.
@@ -164,7 +166,8 @@ class StackReconciler:
 
         # 6. Schedule the next reconcile, in case no event causes one before.
         self._arm_timer(
-            self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left, self._expiry.seconds_left
+            *(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left),
+            *(self._expiry.seconds_left, self._held_seconds_left),
         )
 
         # 7. Steps, unless the Stack is held. Held steps are offered together afterward.
@@ -225,6 +228,11 @@ class StackReconciler:
             is_paused=self._requests.is_paused, is_completed=definition.targets.is_completed
         )
         return is_paused_anew or is_turned or is_limited
+
+    @property
+    def _held_seconds_left(self) -> float:
+        """Seconds until to check whether the change that waits may start."""
+        return min(self.definition.held_seconds_left, CLOCK_CHECK) if self.definition.held is not None else math.inf
 
     @property
     def _is_held(self) -> bool:
@@ -299,6 +307,7 @@ class StackReconciler:
             completed=targets.completed,
             last_failed=targets.last_failed,
             rejection=definition.rejection or definition.cluster.refusal,
+            held=definition.held,
             cluster_problem=definition.cluster.problem,
             handled=targets.find_persisted_tokens(
                 has_open_runs=self.memory.has_open_runs, has_open_removals=self._removals.is_releasing

@@ -15,7 +15,14 @@ from pydantic.config import JsonDict
 from hearth.model import limits, tenancy
 from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
-from hearth.model.api.stack_parts import Environment, ExternalRef, KubeConfig, ParametersSource, TemplateReference
+from hearth.model.api.stack_parts import (
+    Environment,
+    ExternalRef,
+    KubeConfig,
+    ParametersSource,
+    TemplateReference,
+    Window,
+)
 from hearth.model.api.stack_status import StackStatus
 from hearth.model.text import times
 
@@ -348,6 +355,14 @@ class Healing(ApiModel):
     least 1. Default: no limit."""
 
 
+class ChangeWindow(Window):
+    """Times when a change of the definition can start: of the template, the parameters, or the objects that contain
+    them. Outside of the window, the operator keeps the running revision in its desired state, and the change waits. A
+    change that has started continues after the window ends. The first creation, rollbacks, the other fields of the spec
+    and the deletion of the Stack do not wait, nor do changed values of sensitive parameters. Default: at any time.
+    """
+
+
 class StackSpec(ApiModel):
     """Desired state: a template and its parameters."""
 
@@ -383,6 +398,7 @@ class StackSpec(ApiModel):
     """Time after the creation of the Stack when the operator deletes it, e.g. `72h`. An hour before, or a tenth of this
     time if that is longer, the condition `Expiring` and an Event warn. A protected Stack does not expire, and a paused
     one only when it is no longer paused. Between `10s` and ten years. Default: the Stack does not expire."""
+    window: ChangeWindow | None = None
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
     zero, and Jobs, CronJobs, nested Stacks and other kinds that can be suspended are suspended. The operator writes

@@ -23,15 +23,13 @@ from hearth.model.api.stack import (
     ServiceAccountName,
     Template,
 )
-from hearth.model.api.stack_parts import Environment, KubeConfig, TemplateReference
+from hearth.model.api.stack_parts import Environment, KubeConfig, TemplateReference, Window
 from hearth.model.api.stack_status import Condition, StackStatus
 
 KIND_NAME = "^[A-Z][A-Za-z0-9]{0,62}$"
 PLURAL = "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$"
 GROUP = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$"
 VERSION = "^v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?$"
-DAYS_RULE = "^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?$"
-MINUTE_RULE = "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
 NAME_OF_DEFINITION: JsonDict = {
     "rule": "self.metadata.name == self.spec.names.plural + '.' + self.spec.group",
     "message": "metadata.name must be <spec.names.plural>.<spec.group>, as the name of the CustomResourceDefinition",
@@ -225,17 +223,8 @@ class RolloutWave(ApiModel):
     limit."""
 
 
-class RolloutWindow(ApiModel):
+class RolloutWindow(Window):
     """Times when a wave can start. A wave that has started continues after the window ends. Default: at any time."""
-
-    days: list[Annotated[str, pydantic.Field(pattern=DAYS_RULE)]] | None = base.optional_list(7, least=1, kind="set")
-    """Days of the week, each a day or a range, e.g. `[Mon-Thu, Sat]`. Default: all days."""
-    from_: str | None = pydantic.Field(default=None, alias="from", pattern=MINUTE_RULE)
-    """Start of the window, e.g. `08:00`. Default: `00:00`."""
-    to: str | None = pydantic.Field(default=None, pattern=MINUTE_RULE)
-    """End of the window, e.g. `16:00`. A time before `from` means the next day. Default: `24:00`."""
-    zone: str | None = pydantic.Field(default=None, max_length=64)
-    """Time zone, e.g. `Europe/Berlin`. Default: `UTC`."""
 
 
 class Rollout(ApiModel):

@@ -27,7 +27,22 @@ NO_PLACE: JsonDict = {
     "rule": "!has(self.allNamespaces) || !self.allNamespaces || (has(self.selector) && !has(self.__namespace__))",
     "message": "allNamespaces is only valid with selector and without namespace",
 }
+DAYS_RULE = "^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)(-(Mon|Tue|Wed|Thu|Fri|Sat|Sun))?$"
+MINUTE_RULE = "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"
 Text = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
+
+
+class Window(ApiModel):
+    """Times of the week in one time zone."""
+
+    days: list[Annotated[str, pydantic.Field(pattern=DAYS_RULE)]] | None = base.optional_list(7, least=1, kind="set")
+    """Days of the week, each a day or a range, e.g. `[Mon-Thu, Sat]`. Default: all days."""
+    from_: str | None = pydantic.Field(default=None, alias="from", pattern=MINUTE_RULE)
+    """Start of the window, e.g. `08:00`. Default: `00:00`."""
+    to: str | None = pydantic.Field(default=None, pattern=MINUTE_RULE)
+    """End of the window, e.g. `16:00`. A time before `from` means the next day. Default: `24:00`."""
+    zone: str | None = pydantic.Field(default=None, max_length=64)
+    """Time zone, e.g. `Europe/Berlin`. Default: `UTC`."""
 
 
 class TemplateReference(ApiModel):

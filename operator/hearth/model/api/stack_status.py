@@ -288,11 +288,23 @@ class ConvergenceStatus(ApiModel):
     """`Ready`, `Reconciling` and `Stalled`, for `kubectl wait` and other tools."""
 
 
+class HeldChangeStatus(ApiModel):
+    """A change of the definition that waits. `status.revision` keeps running until then."""
+
+    reason: str
+    """What the change waits for: `WaitingForWindow`."""
+    generation: Counter
+    """The `metadata.generation` of the newest definition."""
+    until: str
+    """When `spec.window` opens next (RFC 3339, UTC)."""
+
+
 class StackStatus(ConvergenceStatus):
     """Observed state of the Stack. Its size does not grow with the number of resources."""
 
     expires_at: str | None = None
     """When the operator deletes the Stack (RFC 3339, UTC), because of `spec.expiresAfter`."""
+    held_change: HeldChangeStatus | None = None
     revision: Counter | None = None
     """Number of the definition (template and parameters) that runs. The first accepted definition is 1, the next new
     one 2. An earlier definition that is used again keeps its number."""

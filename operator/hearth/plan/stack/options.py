@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
-from hearth.model import limits, value_class
+from hearth.model import limits, value_class, windows
 from hearth.model.text import times
+from hearth.model.windows import Window
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.retry import backoff
@@ -47,6 +48,8 @@ class ReconcileOptions:
     history_limit: int = HISTORY_LIMIT
     healing: HealingPolicy = field(default_factory=HealingPolicy)
     """When to replace unhealthy objects."""
+    window: Window | None = None
+    """When a change of the definition may begin; None: at any time."""
     environment: EnvironmentRules = environment_rules.EMPTY
     """Breakpoints and restricted actions."""
 
@@ -67,6 +70,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
         timeout=_seconds(spec.get("timeout")),
         healing=healing.parse(spec.get("healing") or {}),
         history_limit=min(spec.get("revisionHistoryLimit", HISTORY_LIMIT), limits.REVISION_HISTORY),
+        window=windows.parse(spec["window"]) if spec.get("window") is not None else None,
         environment=environment_rules.parse(spec.get("environment"), has_parents=has_parents),
     )
 

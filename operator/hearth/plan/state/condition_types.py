@@ -20,6 +20,7 @@ class ConditionType(enum.StrEnum):
     """The types, in display order."""
 
     PAUSED = "Paused"
+    CHANGE_HELD = "ChangeHeld"
     EXPIRING = "Expiring"
     STOPPED = "Stopped"
     ROLLING_BACK = "RollingBack"
@@ -92,6 +93,12 @@ class ConditionTraits:
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
     ConditionType.PAUSED: ConditionTraits(
         meaning="`spec.paused` is true; the message lists the pending steps", event=Severity.NORMAL
+    ),
+    ConditionType.CHANGE_HELD: ConditionTraits(
+        meaning="the newest definition waits for [`spec.window`](window.md), and the revision before it runs",
+        event=Severity.NORMAL,
+        word="change held",
+        is_cause=True,
     ),
     ConditionType.EXPIRING: ConditionTraits(
         meaning="the Stack [expires](lifetime.md#delete-a-stack-after-a-time) soon",

@@ -33,6 +33,7 @@ from hearth.plan.state.steps import (
 from hearth.plan.status import breakpoint_waits, check_result, deletion_blockers, problems
 from hearth.plan.status.breakpoint_waits import StackAddress
 from hearth.plan.status.check_result import CheckResult
+from hearth.plan.target.change_hold import HeldChange, HoldReason
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
 
 
@@ -71,6 +72,8 @@ class StatusInput:
     last_failed: int | None = None
     """The last failed revision."""
     rejection: DefinitionRejection | None = None
+    held: HeldChange | None = None
+    """The definition in the spec, while it waits and the target continues."""
     handled: Mapping[str, str] = field(default_factory=dict)
     """The last handled token of each request."""
     finished: FinishedWork | None = None
@@ -138,6 +141,8 @@ class StatusInput:
 def find_phase(status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState) -> Phase:
     """Find the phase."""
     checked = None if is_stuck(status_input) else status_input.checked
+    if _is_waiting(status_input, planner) and checked is not Phase.CHECK_FAILED:
+        return Phase.UPDATE_STOPPED
     return checked or Phase(_action(status_input) + _progress(status_input, planner, memory))
 
 
@@ -153,6 +158,12 @@ def is_complete(status_input: StatusInput, planner: StackPlanner | None) -> bool
         and status_input.is_suspended == (planner.is_suspended)
         and planner.is_complete
     )
+
+
+def _is_waiting(status_input: StatusInput, planner: StackPlanner | None) -> bool:
+    """Return whether nothing is left to do until the change that is held may start."""
+    is_usable = not status_input.is_suspended and not is_stuck(status_input)
+    return status_input.held is not None and is_usable and is_complete(status_input, planner)
 
 
 def _action(status_input: StatusInput) -> str:
@@ -292,6 +303,8 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
     if status_input.check is not None and status_input.checked is Phase.CHECK_COMPLETE:
         ready += f"; the last check {check_result.describe(status_input.check)}"
     target = status_input.target
+    if status_input.held is not None and target is not None:
+        return status_input.held.hold.reason, f"{describe_held(status_input)}; {ready}"
     if target is None or not target.is_rollback:
         return "Complete", ready
     where = (
@@ -313,6 +326,23 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
         f"change the definition, or try it again: {status_input.address.write_request('retry')}"
+    )
+
+
+def describe_held(status_input: StatusInput) -> str:
+    """Describe the change that waits, until when, and what runs until then; "" without one."""
+    held, target = status_input.held, status_input.target
+    if held is None or target is None:
+        return ""
+    match held.hold.reason:
+        case HoldReason.WINDOW:
+            until = f"until {times.format_time(held.hold.until)}, when spec.window opens"
+        case _:
+            assert_never(held.hold.reason)
+    before = f"; the definition before it failed: {target.failure}" if status_input.is_automatic_rollback else ""
+    return (
+        f"the definition of generation {status_input.generation} waits {until}; revision {target.revision} runs until then"
+        f"{before}"
     )
 
 
@@ -368,6 +398,8 @@ def _find_options(status_input: StatusInput, planner: StackPlanner | None) -> It
     if status_input.is_paused:
         paused_steps = describe(planner) if planner is not None else "spec.paused is true"
         yield ExtraCondition(type=ConditionType.PAUSED, reason="Paused", message=paused_steps)
+    if held := "" if status_input.is_deleting else describe_held(status_input):
+        yield ExtraCondition(type=ConditionType.CHANGE_HELD, reason="ChangeHeld", message=held)
     if status_input.expiry_warning:
         yield ExtraCondition(type=ConditionType.EXPIRING, reason="ExpiresSoon", message=status_input.expiry_warning)
 

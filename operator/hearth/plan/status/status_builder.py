@@ -52,6 +52,9 @@ def build_status(
         status[EARLIER] = earlier
     if status_input.expires_at is not None:
         status["expiresAt"] = times.format_time(status_input.expires_at)
+    if (held := status_input.held) is not None and not status_input.is_deleting:
+        until = times.format_time(held.hold.until)
+        status["heldChange"] = {"reason": str(held.hold.reason), "generation": status_input.generation, "until": until}
     if words := ", ".join(_find_words(status_input, status)):
         status["state"] = words
     status.update(check_result.encode(status_input.check))

@@ -51,6 +51,10 @@ class TargetChoice:
     failed_hash: str = ""
     failure: str = ""
     failure_reason: str = ""
+    is_retried: bool = False
+    """Whether the user requested to try the failed definition again."""
+    is_held: bool = False
+    """Whether the definition in the spec waits, so that the previous target stays: see `hearth.plan.target.change_hold`."""
 
 
 def choose_target(
@@ -94,7 +98,7 @@ def choose_target(
             failure=before.failure,
             failure_reason=before.failure_reason,
         )
-    return TargetChoice(cause=TargetCause.SPEC, rollback=rollback)
+    return TargetChoice(cause=TargetCause.SPEC, rollback=rollback, is_retried=request.is_retried)
 
 
 def _is_given_up(request: TargetRequest, before: Target) -> bool:
@@ -327,7 +331,7 @@ def _find_suspend_transition(before: Target | None, choice: TargetChoice) -> Sus
 
 def _is_same(before: Target, choice: TargetChoice, revision: int) -> bool:
     """Return whether a choice equals the previous target. A repeated rollback request counts as a new one."""
-    is_same_request = choice.cause is not TargetCause.ROLLBACK or before.rollback == choice.rollback
+    is_same_request = choice.cause is not TargetCause.ROLLBACK or before.rollback == choice.rollback or choice.is_held
     return before.revision == revision and before.cause is choice.cause and is_same_request
 
 

@@ -91,6 +91,25 @@ async def test_an_end_that_has_passed_is_denied(before: str | None, lifetime: st
     assert ("created 3h ago, so it would be deleted now" in result.denial) is is_denied
 
 
+@pytest.mark.parametrize(
+    ("before", "window", "denial"),
+    [
+        pytest.param(None, {"zone": "Europe/Berlin"}, "", id="sound"),
+        pytest.param(
+            None, {"zone": "../etc"}, "spec.window.zone: is '../etc', which is not a time zone", id="a wrong zone"
+        ),
+        pytest.param(None, {"from": "24:00", "to": "00:00"}, "spec.window: never opens", id="it never opens"),
+        pytest.param({"zone": "../etc"}, {"zone": "../etc"}, "", id="a wrong zone that is there already"),
+    ],
+)
+async def test_a_wrong_window_is_denied(before: object, window: object, denial: str) -> None:
+    review = write(SOUND, old={"template": {"resources": SOUND}, "window": before}, window=window)
+
+    result = await make_reviewer().review_stack(review)
+
+    assert (denial in result.denial) if denial else result.denial == ""
+
+
 async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:
     review = write(MISTAKEN)
     review.new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -177,7 +196,7 @@ OPTIONS = {
         "revisionHistoryLimit",
         "rollback",
     ),
-    *("suspended", "timeout"),
+    *("suspended", "timeout", "window"),
 }
 """Fields that neither add an object nor change the account."""
 

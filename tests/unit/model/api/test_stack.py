@@ -69,6 +69,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "serviceAccountName",
         "kubeConfig",
         "protected",
+        "window",
     }
 
 

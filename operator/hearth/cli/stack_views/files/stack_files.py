@@ -11,7 +11,17 @@ from hearth.cli.importer import cluster_scoped_kinds
 from hearth.cli.stack_views.files import file_schema
 from hearth.engine.definition import definition_sources
 from hearth.engine.definition.definition_sources import ParameterSource, SourceValue, TemplateSource
-from hearth.model import chunked_work, errors, limits, members, names, object_fields, value_class, well_known_kinds
+from hearth.model import (
+    chunked_work,
+    errors,
+    limits,
+    members,
+    names,
+    object_fields,
+    value_class,
+    well_known_kinds,
+    windows,
+)
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds, ObjectRef
@@ -101,6 +111,19 @@ def compile_stack(stack_file: StackFile, kinds: Kinds, *, evaluator: Evaluator =
     """
     if stack_file.is_group:
         return compile_group(stack_file, kinds, evaluator)
+    window = object_fields.mapping(stack_file.manifest, "spec", "window")
+    of_window = list(windows.find_mistakes(window, path="spec.window"))
+    try:
+        blueprint = compile_definition(stack_file, kinds, evaluator)
+    except errors.InvalidDefinition as error:
+        raise errors.InvalidDefinition([*of_window, *error.mistakes]) from None
+    if of_window:
+        raise errors.InvalidDefinition(of_window)
+    return blueprint
+
+
+def compile_definition(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
+    """Compile the template of a Stack with its parameters. Raises InvalidDefinition or SourceNotFound."""
     try:
         return compile_read(stack_file, make_definition(stack_file), kinds, evaluator)
     except errors.InvalidDefinition as error:
