@@ -78,6 +78,19 @@ def test_a_hostile_status_reaches_neither_the_terminal_nor_the_shell() -> None:
         assert "rm" not in shlex.split(cause.command)
 
 
+def test_a_change_that_waits_is_the_only_cause() -> None:
+    waits = "the definition of generation 1 waits"
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "WaitingForWindow", "message": f"{waits}; all is ready"},
+        {"type": "ChangeHeld", "status": "True", "reason": "ChangeHeld", "message": waits},
+    ]
+    stack = make_stack(phase="UpdateStopped", conditions=conditions)
+
+    causes = stack_causes.explain(StackObjects(stack=stack, template={}, children=[]), Evidence())
+
+    assert [(each.subject, each.message) for each in causes] == [("ChangeHeld", waits)]
+
+
 def test_a_crash_is_explained_with_the_last_words() -> None:
     ended = {"exitCode": 1, "reason": "Error", "message": HOSTILE}
     status = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}}

@@ -11,6 +11,8 @@ from hearth.engine.definition import target_tracker
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.model.child import Object
 from hearth.plan.stack.options import ReconcileOptions
+from hearth.plan.target import target_status
+from hearth.plan.target.change_hold import ChangeHold, HoldReason
 from hearth.plan.target.target import CompletedRevisions, Target, TargetCause
 from hearth.plan.target.target_choice import TargetContext
 from support.fake_world import fake_world
@@ -44,6 +46,34 @@ def test_a_failure_does_not_count_for_another_definition() -> None:
     stored = [make_revision(1, "old"), make_revision(2, "failed")]
     choice = make_failed().choose("new", ReconcileOptions(), revisions=stored, active="failed")
     assert choice.cause is TargetCause.SPEC
+
+
+def test_a_failure_counts_while_another_definition_waits() -> None:
+    stored = [make_revision(1, "old"), make_revision(2, "failed")]
+    hold = ChangeHold(reason=HoldReason.WINDOW, until=60.0)
+
+    choice = make_failed().choose("new", ReconcileOptions(), revisions=stored, active="failed", hold=hold)
+
+    assert (choice.cause, choice.revision, choice.failed_hash) == (TargetCause.AUTOMATIC, 1, "failed")
+
+
+@pytest.mark.parametrize(
+    ("has_window", "earlier", "waits"),
+    [
+        pytest.param(True, 2, True, id="a former revision, which storage does not tell from a change that waits"),
+        pytest.param(True, 0, False, id="a new revision"),
+        pytest.param(False, 2, False, id="a former revision without a window"),
+    ],
+)
+def test_with_a_window_the_return_to_a_former_revision_is_written_first(
+    has_window: bool, earlier: int, waits: bool
+) -> None:
+    target = Target(revision=1, cause=TargetCause.SPEC, since=0.0, earlier_revision=earlier)
+    tracker = TargetTracker(current=target, has_window=has_window)
+
+    assert tracker.is_persisted is not waits
+    tracker.on_status_written(target_status.encode(target))
+    assert tracker.is_persisted
 
 
 def make_rolled_back() -> TargetTracker:
