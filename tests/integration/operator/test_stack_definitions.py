@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import re
 from collections.abc import Callable
@@ -223,7 +224,7 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
     assert "page" in await stack.expect("tree", "site/site-0")
     assert "nothing is wrong" in await stack.expect("why", f"{SITE.plural}.{GROUP}/site-0")
     assert "no resource 'nothing'" in await stack.expect("why", "site/site-0/nothing", code=1)
-    assert "no type 'spot'" in await stack.expect("tree", "spot/site-0", code=1)
+    assert "no Stack type 'spot'" in await stack.expect("tree", "spot/site-0", code=1)
     paused = await stack.expect("pause", "site/site-0")
     assert paused.startswith(f"site.{GROUP}/site-0 patched: spec.stack.paused=true"), paused
     await cluster.wait(lambda status: "paused" in status.get("state", ""), SITE, "site-0")
@@ -276,6 +277,38 @@ async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folde
     assert "site-1:" not in unfit
     mistaken = await diff(make_definition({"more": "${params.titel}"}), code=2)
     assert "spec.template.resources.page.manifest.data.more" in mistaken
+    assert await cluster.list_pages() == pages
+
+
+async def preview_instances(cluster: Cluster, pages: Pages, paster: Paster, folder: Path) -> None:
+    """`diff` of instances in a file shows their objects and all their mistakes, with the definition of the same file."""
+    file, namespace = folder / "instances.yaml", paster.stack.namespace
+
+    async def diff(*documents: dict[str, Any], code: int) -> str:
+        file.write_text("\n---\n".join(json.dumps(each) for each in documents))
+        return await paster.stack.expect("diff", "-f", str(file), code=code)
+
+    def make(index: int, **spec: Any) -> dict[str, Any]:
+        return {**make_site(namespace, index), "spec": spec}
+
+    assert "no change" in await diff(make_site(namespace, 5), code=0)
+    assert "data.title: other" in await diff(make(5, title="other"), code=1)
+    assert "configmap/site-99-page" in await diff(make(99, title="new"), code=1)
+    wrong = await diff(make(5, title="x" * 21, titel=1), make(6), code=2)
+    mistakes = ("site-5: spec.title:", "site-5: spec.titel:", "site-6: spec.title:")
+    assert [each for each in mistakes if f"site/{each}" not in wrong] == [], wrong
+    unserved = await diff({**make(5), "kind": "Database"}, code=2)
+    assert "no StackDefinition of the cluster or the files has the kind Database" in unserved
+
+    changed = make_definition({"layout": "${params.look}"})
+    changed["spec"]["template"]["parameters"]["look"] = {"type": "string", "default": "plain"}
+    both = await diff(changed, make(5, title="other", look="fancy"), code=1)
+    assert f"{COUNT} of {COUNT} objects change" in both
+    assert "data.layout: fancy" in both
+    books = make_definition({}, kind=dataclasses.replace(SITE, name="Book", plural="books"))
+    book = {**make(1, title="new"), "kind": "Book"}
+    assert "configmap/site-1-page" in await diff(books, book, code=1)
+    assert "spec.title: is missing" in await diff(books, {**book, "spec": {}}, code=2)
     assert await cluster.list_pages() == pages
 
 
@@ -337,6 +370,7 @@ async def test_a_definition_from_its_creation_to_its_end(
     await steer_an_instance(cluster, paster)
     pages = await cluster.list_pages()
     await preview_a_change(cluster, pages, paster, tmp_path)
+    await preview_instances(cluster, pages, paster, tmp_path)
     await change_badly(cluster, pages)
     await steer_a_rollout(cluster, pages, paster)
 

@@ -41,6 +41,8 @@ from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
+NEW_UID: Final = "00000000-0000-4000-8000-000000000000"
+"""The UID of an object whose kind is not served yet."""
 CONCURRENCY: Final = 4
 """Concurrent previews: each runs the engine, and sends a dry run for each object."""
 
@@ -74,17 +76,64 @@ async def preview_present(session: Session, stack: StackState, *, tenancy: Tenan
 
 async def preview_stack(session: Session, stack: StackState, wanted: Object, *, tenancy: Tenancy) -> Preview:
     """Return the changes that a different Stack or instance would cause. Raises ApiStatusError or Unreachable."""
-    instance = None
-    if stack.is_instance:
-        form = await get_form(session, stack)
-        instance = stack.kind, form
-        if form.definer is not None:
-            tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
+    if not stack.is_instance:
+        return await make_preview(session, present=stack.raw, wanted=wanted, tenancy=tenancy, beside={})
+    instance = stack.kind, await get_form(session, stack)
+    tenancy = add_definer(tenancy, instance[1])
     return await make_preview(session, present=stack.raw, wanted=wanted, tenancy=tenancy, beside={}, instance=instance)
 
 
+def add_definer(tenancy: Tenancy, form: InstanceForm) -> Tenancy:
+    """Return the tenancy with the account of the StackDefinition, which the operator allows."""
+    if form.definer is None:
+        return tenancy
+    return dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
+
+
+async def preview_instance(
+    session: Session,
+    stated: Object,
+    kind: Kind,
+    *,
+    form: InstanceForm | None,
+    tenancy: Tenancy,
+    beside: Mapping[ObjectRef, Object],
+) -> Preview:
+    """Return the changes that an instance in a file would cause.
+
+    Raises InvalidDefinition with every mistake, ApiStatusError, Unreachable or SourceForbidden. form: the revision of a
+    StackDefinition that is not applied yet; None for the one in the cluster; beside: sources that the user provides with it.
+    """
+    namespace, name = stated["metadata"]["namespace"], object_fields.text(stated, "metadata", "name")
+    present = await session.find(kind, namespace, name)
+    is_applied = form is None
+    form = form or await get_form(session, StackState(present or stated, kind))
+    spec = stated.get("spec") or {}
+    if mistakes := chunked_work.finish(instance_form.find_mistakes(form, instance_form.read_rules(form), spec)):
+        raise errors.InvalidDefinition(mistakes)
+    if is_applied:
+        wanted = await dry_runs.try_file(DryRunCluster(session, namespace=namespace), stated, present, kind=kind)
+    else:
+        # The API server does not serve the kind with these fields yet.
+        wanted = {**(present or make_new(stated)), "spec": spec}
+    return await make_preview(
+        session,
+        present=present,
+        wanted=wanted,
+        tenancy=add_definer(tenancy, form),
+        beside=beside,
+        instance=(kind, form),
+    )
+
+
+def make_new(stated: Object) -> Object:
+    """Return a new object as the API server would create it, apart from its UID."""
+    assigned = {"uid": NEW_UID, "resourceVersion": "0", "generation": 1}
+    return {**stated, "metadata": {**stated["metadata"], **assigned}}
+
+
 async def get_form(session: Session, stack: StackState) -> InstanceForm:
-    """Return the StackDefinition revision that an instance uses. Raises SourceForbidden if the user cannot read it."""
+    """Return the StackDefinition revision that an instance uses, or that a new one gets. Raises SourceForbidden if the user cannot read it."""
     name, number = f"{stack.kind.plural}.{stack.kind.group}", instance_form.find_last(stack.status)
     try:
         definition = await session.get(STACK_DEFINITION, "", name)
@@ -103,6 +152,8 @@ async def get_form(session: Session, stack: StackState) -> InstanceForm:
             "which has the "
             f"revisions of StackDefinition {name}: a preview needs one"
         )
+    # A new instance gets the newest revision.
+    number = number if number is not None else max(stored.by_number, default=0)
     if number not in stored.by_number:
         raise errors.SourceNotFound(f"StackDefinition {name} has no revision {number}, which {stack.title} has")
     # The newest revision determines the account.
@@ -308,6 +359,9 @@ class DefinitionPreview:
     """Effects of a change of one StackDefinition."""
 
     name: str
+    kind: Kind
+    form: InstanceForm
+    """The revision that the change would create."""
     previews: tuple[Preview, ...] = ()
     """Of each instance that follows it."""
     unfit: tuple[str, ...] = ()
@@ -350,8 +404,7 @@ async def preview_definition(
     spec: Object = {**tried["spec"], "template": template}
     newest = object_fields.number(present, "status", "revision") or 0 if present is not None else 0
     form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
-    if form.definer is not None:
-        tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
+    tenancy = add_definer(tenancy, form)
     kind = definition_objects.find_kind(spec)
     instances = await list_instances(session, kind)
     # The new revision, which does not exist yet, is newer than all others.
@@ -367,6 +420,8 @@ async def preview_definition(
     previews = await preview_all(session, fitting, (kind, form), tenancy=tenancy, show=show)
     return DefinitionPreview(
         name=name,
+        kind=kind,
+        form=form,
         previews=tuple(previews),
         unfit=tuple(text for found in unfit.values() for text in found),
         pinned=len(instances) - len(following),

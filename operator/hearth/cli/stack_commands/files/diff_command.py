@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,15 +15,19 @@ from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import file_commands
 from hearth.cli.stack_commands.parameters import StackName, output_option
-from hearth.cli.stack_views import preview_output
+from hearth.cli.stack_views import preview_output, safe_text
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors, names, object_fields, well_known_kinds
+from hearth.model import errors, names, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Mode, Tenancy
 from hearth.model.well_known_kinds import STACK
 from hearth.preview.changes import Preview
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.stack_previews import DefinitionPreview
+    from hearth.template.instances.instance_form import InstanceForm
 
 NO_CHANGE, CHANGES, FAILED = 0, 1, 2
 PREVIEWED: Final = (names.STACK, names.DEFINITION_KIND)
@@ -74,7 +78,8 @@ def diff(  # noqa: PLR0913 -- each is an option
     Also says whether a rollback can undo the changes: completely (reversible), with new objects (recreates), or not at
     all (one-way).
 
-    For a StackDefinition, shows the changes of each instance; equal changes are shown once.
+    For a StackDefinition, shows the changes of each instance; equal changes are shown once. An instance in the same files
+    is shown with the new definition.
 
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
     """
@@ -83,34 +88,141 @@ def diff(  # noqa: PLR0913 -- each is an option
 
     if bool(files) == bool(name) or (number is not None) != bool(name):
         raise click.UsageError("pass -f FILE, or NAME with --to N")
-    try:
-        found_files = file_commands.read_stacks(files, kinds=PREVIEWED) if files else []
-    except click.ClickException as error:
-        error.show()
-        raise SystemExit(FAILED) from error
-
+    stated = read_files(files)
     rules = Tenancy(mode=Mode(tenancy), default_account=default_service_account)
 
     async def work(session: Session) -> int:
         namespace = cluster.find_namespace()
-        definitions = [each for each in found_files if each.is_definition]
-        codes = [await preview_definition(session, each, output=output, tenancy=rules) for each in definitions]
-        stacks = [each for each in found_files if not each.is_definition]
-        found = [await preview_file(session, each, namespace=namespace, tenancy=rules) for each in stacks]
+        codes, found = await preview_files(session, stated, namespace=namespace, output=output, tenancy=rules)
         if name is not None and number is not None:
             stack = await stack_locations.get_stack(session, namespace, name, wanted="revisions")
             found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=rules))
         previews = [each for each in found if each is not None]
         if found:
             write(previews, output=output)
-        return max([*codes, *([find_code(found)] if found else [])])
+        return max([*codes, find_code(found)])
 
     stack_previews.silence_engine()
     cluster_options.run(cluster, work, failure=FAILED)
 
 
-async def preview_definition(session: Session, file: StackFile, *, output: str, tenancy: Tenancy) -> int:
-    """Write the preview of a StackDefinition over all its instances; return the exit code."""
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StatedObjects:
+    """The objects in files whose changes are shown."""
+
+    stacks: Sequence[StackFile] = ()
+    definitions: Sequence[StackFile] = ()
+    others: Sequence[StackFile] = ()
+    """Objects that may be instances of StackDefinitions."""
+
+
+def read_files(files: Sequence[str]) -> StatedObjects:
+    """Read the files. Ends the program if a file cannot be read, or if there is nothing to show in them."""
+    try:
+        documents = file_commands.parse_texts(file_commands.read_texts(files))
+        known = stack_files.find_stacks(documents, kinds=PREVIEWED)
+        others = stack_files.find_custom_objects(documents)
+        if files and not known and not others:
+            raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
+    except click.ClickException as error:
+        error.show()
+        raise SystemExit(FAILED) from error
+    return StatedObjects(
+        stacks=[each for each in known if not each.is_definition],
+        definitions=[each for each in known if each.is_definition],
+        others=others,
+    )
+
+
+async def preview_files(
+    session: Session, stated: StatedObjects, *, namespace: str, output: str, tenancy: Tenancy
+) -> tuple[list[int], list[Preview | None]]:
+    """Write the previews of StackDefinitions; return their exit codes, and the previews of all other objects.
+
+    None stands for an object with mistakes, which are written.
+    """
+    made = [await preview_definition(session, each, output=output, tenancy=tenancy) for each in stated.definitions]
+    found = [await preview_file(session, each, namespace=namespace, tenancy=tenancy) for each in stated.stacks]
+    instances = await find_instances(session, stated.others, [each for _, each in made if each is not None])
+    if stated.others and not (instances or stated.stacks or stated.definitions):
+        raise NoInstance(stated.others[0])
+    found += [await preview_instance(session, each, namespace=namespace, tenancy=tenancy) for each in instances]
+    return [code for code, _ in made], found
+
+
+class NoInstance(errors.HearthError):
+    """Error for a file with objects that are no Stacks and no instances of a StackDefinition."""
+
+    def __init__(self, file: StackFile) -> None:
+        api_version, kind = (object_fields.text(file.manifest, word) for word in ("apiVersion", "kind"))
+        super().__init__(
+            f"there is no Stack in {file.source}, and no StackDefinition of the cluster or the files has the kind {kind} of "
+            f"{api_version}; apply the StackDefinition first, or pass its file as well"
+        )
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceFile:
+    """One instance of a StackDefinition in a file."""
+
+    file: StackFile
+    kind: Kind
+    form: InstanceForm | None
+    """The revision of its StackDefinition in the files; None for the one in the cluster."""
+
+
+async def find_instances(
+    session: Session, others: Sequence[StackFile], stated: Sequence[DefinitionPreview]
+) -> list[InstanceFile]:
+    """Return the instances among other objects in files. stated: the StackDefinitions in the files."""
+    if not others:
+        return []
+    served = {
+        (each.kind.group, each.kind.name): each.kind for each in await stack_locations.list_instance_kinds(session)
+    }
+    forms = {(each.kind.group, each.kind.name): each for each in stated}
+    found = []
+    for file in others:
+        group = object_fields.text(file.manifest, "apiVersion").partition("/")[0]
+        key = group, object_fields.text(file.manifest, "kind")
+        if key in forms:
+            found.append(InstanceFile(file=file, kind=forms[key].kind, form=forms[key].form))
+        elif key in served:
+            found.append(InstanceFile(file=file, kind=served[key], form=None))
+    return found
+
+
+async def preview_instance(
+    session: Session, instance: InstanceFile, *, namespace: str, tenancy: Tenancy
+) -> Preview | None:
+    """Return the preview of an instance in a file. If it has mistakes, print all of them and return None."""
+    from hearth.cli.stack_access import stack_previews
+
+    file = instance.file
+    metadata = {"namespace": namespace, **object_fields.mapping(file.manifest, "metadata")}
+    try:
+        return await stack_previews.preview_instance(
+            session,
+            {**file.manifest, "metadata": metadata},
+            instance.kind,
+            form=instance.form,
+            tenancy=tenancy,
+            beside=find_sources(file.beside, namespace=metadata["namespace"]),
+        )
+    except errors.InvalidDefinition as error:
+        for mistake in error.mistakes:
+            cluster_options.complain(f"error: {file.source}: {file.title}: {mistake}")
+    except errors.ApiStatusError as refused:
+        if refused.code not in DEFINITION:
+            raise
+        cluster_options.complain(cluster_options.describe_refusal(refused))
+    return None
+
+
+async def preview_definition(
+    session: Session, file: StackFile, *, output: str, tenancy: Tenancy
+) -> tuple[int, DefinitionPreview | None]:
+    """Write the preview of a StackDefinition over all its instances; return the exit code, and the preview if there is one."""
     from hearth.cli.stack_access import stack_previews
 
     await session.kinds.refresh()
@@ -122,7 +234,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
         text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))
-        return FAILED
+        return FAILED, None
     try:
         with text_output.open_progress() as progress:
             made = await stack_previews.preview_definition(
@@ -136,13 +248,13 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         if refused.code not in DEFINITION:
             raise
         cluster_options.complain(cluster_options.describe_refusal(refused))
-        return FAILED
+        return FAILED, None
     if output == "text":
         lines = preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned, unfit=made.unfit)
         text_output.write_lines(lines)
     else:
         write(made.previews, output=output)
-    return FAILED if made.unfit else find_code(made.previews)
+    return FAILED if made.unfit else find_code(made.previews), made
 
 
 def find_code(found: Sequence[Preview | None]) -> int:

@@ -88,6 +88,22 @@ def find_stacks(documents: Mapping[str, Sequence[Any]], *, kinds: Collection[str
     ]
 
 
+def find_custom_objects(documents: Mapping[str, Sequence[Any]]) -> list[StackFile]:
+    """Return the objects that may be instances of a StackDefinition: neither of Hearth's nor of Kubernetes' own kinds."""
+    beside = [each for found in documents.values() for each in found]
+    return [
+        StackFile(source=source, manifest=each, beside=beside)
+        for source, found in documents.items()
+        for each in found
+        if isinstance(each, dict) and is_custom(object_fields.text(each, "apiVersion").rpartition("/")[0])
+    ]
+
+
+def is_custom(group: str) -> bool:
+    """Return whether an API group may be one of a StackDefinition."""
+    return "." in group and group != names.GROUP and not group.endswith(".k8s.io")
+
+
 def flatten(documents: Sequence[Any]) -> Iterator[Any]:
     """Yield the documents. A List is replaced by its items."""
     for document in documents:
