@@ -179,7 +179,9 @@ def test_a_large_stack_is_written_in_several_objects(tmp_path: Path) -> None:
     result = run(str(path))
 
     *maps, stack = (document.value for document in kubectl_yaml.parse_documents(result.stdout))
-    assert result.stderr.startswith(f"note: the template is too large for one object: it is stored in {len(maps)} compressed")
+    assert result.stderr.startswith(
+        f"note: the template is too large for one object: it is stored in {len(maps)} compressed"
+    )
     assert [each["name"] for each in stack["spec"]["templateRefs"]] == [each["metadata"]["name"] for each in maps]
 
 
