@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+import os
 import re
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,9 @@ import pytest
 from hearth.cli.page import handlers
 from hearth.cli.team_page import team_server
 from hearth.cli.team_page.sealed_cookies import COOKIE, PageKey
-from hearth.cli.team_page.team_server import TokenMounted
+from hearth.cli.team_page.team_server import CannotServe, TokenMounted
+from hearth.kube.webhook import certificates
+from hearth.kube.webhook.certificates import CertificateSet
 from hearth.model import errors, limits
 from hearth.serve import logs
 from support.units import restored_logging, stack_page, team_page
@@ -457,6 +463,33 @@ async def test_a_stream_ends_with_the_session(team: Team) -> None:
     assert (await team.get("/session")).status == 401
 
 
+async def test_streams_end_when_the_server_does_and_actions_do_not() -> None:
+    running, finish = asyncio.Event(), asyncio.Event()
+    async with team_page.serve() as team:
+        headers = {"Host": team_page.HOST, "Authorization": f"Bearer {ANNA}"}
+        token = await find_action_token(team, Authorization=f"Bearer {ANNA}")
+        stream = await team.client.get(f"{team.url}/updates", headers=headers)
+        assert await stream.content.readline() == b"event: parts\n"
+        api, request = team.cluster.find(ANNA), team.cluster.find(ANNA).request
+
+        async def wait(method: str, path: str, **options: Any) -> Any:
+            if method == "PATCH":
+                running.set()
+                await finish.wait()
+            return await request(method, path, **options)
+
+        api.request = wait  # type: ignore[method-assign]  # the answer comes late
+        form = {"action": "pause", "action_token": token}
+        action = asyncio.ensure_future(team.send("POST", ACT, form, Authorization=f"Bearer {ANNA}"))
+        await running.wait()
+        team.sessions.end_streams()
+
+        async with asyncio.timeout(10):
+            await stream.content.read()
+        finish.set()
+        assert (await action).status == 200
+
+
 # ------------------------------------------------------------ options
 
 
@@ -519,6 +552,56 @@ async def test_health_and_metrics_are_at_their_own_address(team: Team) -> None:
     assert 'hearth_page_sign_ins_total{result="refused"} 1.0' in answers["metrics"][1]
     assert "hearth_page_sessions 1.0" in answers["metrics"][1]
     assert "anna" not in answers["metrics"][1]
+
+
+def write_certificate(folder: Path) -> CertificateSet:
+    """Write `tls.crt` and `tls.key` of the host."""
+    made = certificates.renew(CertificateSet(), hosts={team_page.HOST}, now=datetime.now(UTC))
+    (folder / "tls.crt").write_bytes(made.certificate)
+    (folder / "tls.key").write_bytes(made.key)
+    return made
+
+
+async def read_by_tls(team: Team, made: CertificateSet) -> str:
+    """The start of the sign-in page, over TLS with a verified certificate."""
+    port = int(team.url.rpartition(":")[2])
+    context = ssl.create_default_context(cadata=made.authorities.decode())
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=team_page.HOST)
+    writer.write(f"GET /sign-in HTTP/1.1\r\nHost: {team_page.HOST}\r\nConnection: close\r\n\r\n".encode())
+    line = await reader.readline()
+    writer.close()
+    return line.decode()
+
+
+async def test_a_changed_certificate_is_served_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team_server, "UPKEEP_SECONDS", 0.05)
+    first = write_certificate(tmp_path)
+    files: dict[str, Any] = {"certificate": tmp_path / "tls.crt", "certificate_key": tmp_path / "tls.key"}
+    async with team_page.serve(**files) as team:
+        assert await read_by_tls(team, first) == "HTTP/1.1 200 OK\r\n"
+
+        # A file that cannot be used changes nothing.
+        (tmp_path / "tls.crt").write_text("no certificate")
+        os.utime(tmp_path / "tls.crt", (1, 1))
+        await asyncio.sleep(0.2)
+        assert await read_by_tls(team, first) == "HTTP/1.1 200 OK\r\n"
+
+        second = write_certificate(tmp_path)
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(ssl.SSLCertVerificationError):
+                    assert await read_by_tls(team, second) == "HTTP/1.1 200 OK\r\n"
+                    break
+                await asyncio.sleep(0.05)
+
+
+async def test_a_certificate_that_cannot_be_used_prevents_the_start(tmp_path: Path) -> None:
+    files: dict[str, Any] = {"certificate": tmp_path / "tls.crt", "certificate_key": tmp_path / "tls.key"}
+    with pytest.raises(CannotServe, match="cannot load the certificate"):
+        async with team_page.serve(**files):
+            pass
 
 
 def test_a_server_with_a_service_account_token_does_not_start(tmp_path: Path) -> None:
