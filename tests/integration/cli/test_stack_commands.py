@@ -352,7 +352,7 @@ async def test_a_group_is_steered_and_explained(workers: Crew, user: RealUser, k
     assert "rg/queue/1: nothing is wrong" in await kubectl_stack.expect("why", "rg/queue/1")
     assert "rg/queue has no resource '7'; resources: 0, 1" in await kubectl_stack.expect("why", "rg/queue/7", code=1)
     assert "nothing has failed: rg/queue" in await kubectl_stack.expect("retry", "rg/queue", code=1)
-    assert "has no rollback" in await kubectl_stack.expect("rollback", "rg/queue", code=1)
+    assert "cannot be rolled back" in await kubectl_stack.expect("rollback", "rg/queue", code=1)
     assert "a ResourceGroup has no history" in await kubectl_stack.expect("history", "rg/queue", code=1)
     for verb in (("snapshot", "rg/queue"), ("restore", "rg/queue", "before")):
         assert "a ResourceGroup has no snapshots" in await kubectl_stack.expect(*verb, code=1)
