@@ -114,6 +114,8 @@ class StackObject:
     """Groups only: whether the size was set through the scale subresource, and not by a user in the spec."""
     defect: str = ""
     """Why `spec` lacks unreadable parts, or "" if it is complete."""
+    omitted_size: int = 0
+    """Bytes of template and parameters that are not in memory, see `hearth.kube.cache.cache_budget`; 0 if all are."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -178,13 +180,14 @@ class StackObject:
 
     @property
     def spec_size(self) -> int:
-        """Return the bytes of the spec as JSON."""
-        return len(self.packed_spec) + len(self.packed_template) + len(self.packed_parameters)
+        """Return the bytes of the spec as JSON, including the parts that are not in memory."""
+        return len(self.packed_spec) + len(self.packed_template) + len(self.packed_parameters) + self.omitted_size
 
     def with_parsed_spec(self) -> StackObject:
         """Return the same Stack with its spec parsed once, for work that reads it several times and never changes it."""
         arrived = self.arrived_spec.take() if self.arrived_spec is not None else None
-        return dataclasses.replace(self, parsed_spec=arrived or self.spec, arrived_spec=None)
+        omitted_size = 0 if arrived else self.omitted_size
+        return dataclasses.replace(self, parsed_spec=arrived or self.spec, arrived_spec=None, omitted_size=omitted_size)
 
     @property
     def status(self) -> Object:

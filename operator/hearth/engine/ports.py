@@ -235,6 +235,13 @@ class ManagementStacks(Protocol):
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it was deleted."""
 
+    async def open_stack(self, stack: StackObject) -> StackObject:
+        """Return a Stack with its spec parsed, for work that reads it several times and never changes it.
+
+        Reads it from the API server if it is not in memory, possibly in a newer state. Raises `ApiStatusError` or
+        `Unreachable`.
+        """
+
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks of this process; `find_stack` finds no others."""
 

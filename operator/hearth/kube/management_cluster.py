@@ -72,6 +72,20 @@ class KubeManagementCluster:
                 return found
         return None
 
+    async def open_stack(self, stack: StackObject) -> StackObject:
+        """Return a Stack with its spec parsed; read it if its spec is not in memory."""
+        opened = stack.with_parsed_spec()
+        if not opened.omitted_size:
+            return opened
+        cache = self._find_cache(stack)
+        path = api_requests.object_path(cache.kind, stack.namespace, stack.name)
+        live = await self._sender.send("get", cache.kind, path)
+        if live["metadata"]["uid"] != stack.uid:
+            raise errors.Unreachable(
+                f"{stack.kind} {stack.namespace}/{stack.name} was replaced; the new one is read next"
+            )
+        return cache.open(live)
+
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks in the shard of this process."""
         return [uid for cache in self._caches.values() for uid in cache.stacks()]

@@ -369,6 +369,11 @@ KEPT_BYTES = 256 * 1024 * 1024
 """Bytes that the Stacks of all namespaces keep in memory: fields of children and external objects, compiled
 definitions, evaluated manifests. Each namespace may use half of the bytes that the others leave free.
 """
+SPECS_LEAVE_FRACTION = 8
+"""Divisor for the part of these bytes that cached specs leave free. A spec without room is read again when it is needed; a
+definition without room is refused."""
+SPEC_VALUE_KEPT_BYTES = 64
+"""Size of a value in an instance's spec that is cached even if the spec has no room: a replica count."""
 KEPT_AGAIN = 30.0
 """Seconds until a Stack retries after its namespace has used up its share."""
 UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024

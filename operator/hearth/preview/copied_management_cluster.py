@@ -53,6 +53,10 @@ class CopiedManagementCluster:
         """Return the Stack of the preview."""
         return self.stack if uid == self.stack.uid else None
 
+    async def open_stack(self, stack: StackObject) -> StackObject:
+        """Return the Stack with its spec parsed."""
+        return stack.with_parsed_spec()
+
     def stacks(self) -> Collection[str]:
         """Return the UID of the Stack of the preview."""
         return (self.stack.uid,)

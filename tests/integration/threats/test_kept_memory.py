@@ -38,6 +38,8 @@ READERS = 40
 WORK = 1.5
 """Maximum CPU seconds that the operator works while a request of /healthz waits. Measured on a busy machine: 0.5, and 3.3
 without the guard."""
+LARGE_SPECS = 180
+"""Stacks of 1.2 MB each."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
 """60 KB that take 15 times as much memory as Python objects."""
 READ_ALL = "${string(l.all(x, size(x.data) > 1))}"
@@ -145,6 +147,23 @@ def test_definitions_of_one_namespace_have_a_share(threats: ThreatWorld) -> None
     print(found[0])
     assert "use smaller parameters and manifests, or fewer Stacks" in found[0]
     check_memory(threats, before + SHARE - GROWTH)
+
+
+def test_specs_of_one_namespace_have_a_share(threats: ThreatWorld) -> None:
+    """Specs are kept for each Stack, also if their definition is rejected."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    threats.canary()
+    before = threats.operator.memory
+    for number in range(LARGE_SPECS):
+        resources = {"cfg": make_config_map(data={"a": "${params.missing}"})}
+        rules = {"missing": {"type": "string"}, "big": {"type": "string", "default": "x" * 1_200_000}}
+        author.create(make_stack(tenant.namespace, f"shop{number}", resources, template={"parameters": rules}))
+    check_memory(threats, before + SHARE - GROWTH)
+
+    last = f"shop{LARGE_SPECS - 1}"
+    author.patch("Stack", tenant.namespace, last, {"spec": {"parameters": {"missing": "a"}}}).expect()
+    threats.wait_phase(tenant.namespace, last, "CreateComplete", within=120)
 
 
 def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld) -> None:

@@ -250,6 +250,10 @@ class FakeManagementCluster:
         """As the port says."""
         return self._stacks.get(uid)
 
+    async def open_stack(self, stack: StackObject) -> StackObject:
+        """As the port says."""
+        return stack.with_parsed_spec()
+
     def stacks(self) -> Collection[str]:
         """As the port says."""
         return tuple(self._stacks)

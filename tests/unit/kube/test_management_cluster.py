@@ -91,6 +91,20 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
 
 
 @in_virtual_time
+async def test_the_spec_is_requested_only_if_it_is_omitted() -> None:
+    live = {**shown(generation=1), "spec": {"paused": True, "parameters": {"a": 1}}}
+    home, connection = make(stack=[live, shown(uid="new")])
+    kept = dataclasses.replace(stack(), packed_spec=b'{"paused":true}')
+    omitted = dataclasses.replace(kept, omitted_size=1)
+
+    assert (await home.open_stack(kept)).spec == {"paused": True}
+    assert connection.sent == []
+    assert (await home.open_stack(omitted)).spec == live["spec"]
+    with pytest.raises(errors.Unreachable, match="Stack a/shop was replaced"):
+        await home.open_stack(omitted)
+
+
+@in_virtual_time
 async def test_a_finalizer_is_added_to_those_that_were_read() -> None:
     home, connection = make(patch=shown("x", names.FINALIZER))
     await home.add_finalizer(stack("x"))

@@ -282,9 +282,11 @@ class DefinitionSync:
                     latest = management_cluster.find_stack(self.uid)
                     if latest is None or latest.deleting != stack.deleting:
                         continue
-                    is_outdated = self.schedule.start(latest)
-                    self.read_options(latest)
-                    opened = latest.with_parsed_spec()
+                    opened = await management_cluster.open_stack(latest)
+                    if opened.deleting != stack.deleting:
+                        continue
+                    is_outdated = self.schedule.start(opened)
+                    self.read_options(opened)
                     is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
                     if is_evaluated:
                         self.schedule.finish()
@@ -298,7 +300,8 @@ class DefinitionSync:
             logger.warning("cannot store the revision; retrying", stack=self.uid, error=str(error))
             self.schedule.request()
             self.rejection = DefinitionRejection(
-                reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; the operator retries"
+                reason="RevisionStoreFailed",
+                message=f"cannot read or store the definition: {error}; the operator retries",
             )
             self.schedule.put_off(max(sync_schedule.RETRY, error.retry_after or 0.0))
         self.is_sound = True

@@ -136,7 +136,7 @@ class Nesting:
             return None
         for node in way:
             stack = self.services.management_cluster.find_stack(node.uid)
-            if stack is None or b'"templateRef' not in stack.packed_spec:
+            if stack is None or stack.omitted_size or b'"templateRef' not in stack.packed_spec:
                 continue
             if find_definition(node.namespace, stack.spec) == wanted:
                 sources = definition_sources.find_template_sources(step.ref.namespace, step.manifest["spec"])

@@ -412,6 +412,8 @@ class StackDefinitionController:
             if stack.definition_revision == newest.number or (known is not None and known[0] == stack.spec_version):
                 continue
             own = served.forms.by_number.get(stack.definition_revision)
+            if stack.omitted_size:
+                stack = await self._services.management_cluster.open_stack(stack)  # noqa: PLW2901 -- the same, complete
             stated = orjson.loads(stack.packed_stated)
             work = instance_form.find_unfit(newest, served.rules, stated, own_form=own)
             wrong = await cooperative_work.finish(work)

@@ -1,20 +1,23 @@
-"""Limits the memory of cached children: per object, per namespace, and for all children without valid signatures.
+"""Limits the memory of cached children and Stacks: per object, per namespace, and for all children without valid
+signatures.
 
-A record omits fields that exceed a limit and reports the omission. Metadata that the engine itself needs is always
-kept.
+A record of a child omits fields that exceed a limit and reports the omission. Metadata that the engine itself needs is
+always kept. A record of a Stack omits a spec that has no room: only a sync reads it, and requests it again.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
-from hearth.model import child_fields, limits, names
+from hearth.engine.cluster_objects import StackObject
+from hearth.model import child_fields, instance_fields, limits, names, packing
 from hearth.model.child import FINALIZERS, Child, Path
-from hearth.model.memory_shares import memory_shares
+from hearth.model.memory_shares import SMALL, memory_shares
 
 FINALIZER_BYTES = 64
 """Memory of a finalizer in addition to its text."""
@@ -165,3 +168,54 @@ def find(shown: Mapping[str, Any], path: Path) -> Any:
             return None
         found = found.get(key)
     return found
+
+
+class SpecRoom:
+    """The room for the records of one cache, in the shares of their namespaces."""
+
+    def fit(self, made: StackObject, known: StackObject | None) -> StackObject:
+        """Return a new record, without large parts of its spec if there is no room. known: the record that it replaces."""
+        size, before = measure_stack(made), measure_stack(known)
+        room = memory_shares.find_room(made.namespace) - memory_shares.total // limits.SPECS_LEAVE_FRACTION
+        return made if size <= before or size - before <= room else omit_spec(made)
+
+    def replace(self, old: StackObject | None, new: StackObject | None) -> None:
+        """Count a replaced record; either argument may be None."""
+        either = new or old
+        if either is not None:
+            memory_shares.add(self, either.namespace, measure_stack(new) - measure_stack(old))
+
+
+def measure_stack(stack: StackObject | None) -> int:
+    """Return the counted bytes of a record, 0 for a small one. The template of an instance belongs to its definition."""
+    size = measure_texts(stack) if stack is not None else 0
+    return size if size > SMALL else 0
+
+
+def measure_texts(stack: StackObject) -> int:
+    """Return the bytes of a record that no other record shares."""
+    own_template = 0 if stack.definition else len(stack.packed_template)
+    texts = (stack.packed_spec, stack.packed_parameters, stack.packed_stated, stack.packed_status)
+    return own_template + sum(map(len, texts))
+
+
+def omit_spec(stack: StackObject) -> StackObject:
+    """Return the same Stack with only the parts of its spec that are read at any time."""
+    template = stack.packed_template if stack.definition else b""
+    stated = reduce_stated(stack.packed_stated) if stack.definition else b""
+    kept = dataclasses.replace(stack, packed_template=template, packed_parameters=b"", packed_stated=stated)
+    return dataclasses.replace(kept, omitted_size=stack.omitted_size + measure_stack(stack) - measure_texts(kept))
+
+
+def reduce_stated(packed: bytes) -> bytes:
+    """Return the spec of an instance with its options, and the small ones of its parameters."""
+    spec = orjson.loads(packed)
+    if not isinstance(spec, dict):
+        return packed
+    return packing.pack(
+        {
+            name: value
+            for name, value in spec.items()
+            if name == instance_fields.OPTIONS or len(packing.pack(value)) <= limits.SPEC_VALUE_KEPT_BYTES
+        }
+    )

@@ -16,6 +16,7 @@ import orjson
 from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import ParsedSpec, StackObject
 from hearth.kube.cache import object_store
+from hearth.kube.cache.cache_budget import SpecRoom
 from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.client import api_requests, salvage
@@ -42,6 +43,8 @@ SHARED_BYTES = 16 * 1024
 """Maximum bytes of a shared template. A template may stay in memory although no Stack has it anymore."""
 LARGE = 16 * 1024
 """Bytes from which `read` costs less than parsing the whole event."""
+UNKNOWN = -1
+"""A generation that no object has."""
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
 SPEC, STATUS = b',"spec":{', b',"status":{'
 """Separators that delimit the spec. The API server writes the fields of a custom resource in alphabetical order, and
@@ -81,6 +84,7 @@ class StackCache(WatchedCache[StackObject]):
         self._key = kind.name if forms is None else kind.key
         self._on_change = on_change
         self._store = object_store.ObjectStore(self)
+        self._room = SpecRoom()
         self._templates: dict[bytes, bytes] = {}
         """The packed templates that Stacks share."""
         self._parsed = ParsedSpec(None)
@@ -115,7 +119,8 @@ class StackCache(WatchedCache[StackObject]):
         them.
         """
         found = self._store.records.values()
-        return {self.kind.key: float(sum(each.spec_size + len(each.packed_status) for each in found))}
+        size = sum(each.spec_size - each.omitted_size + len(each.packed_status) for each in found)
+        return {self.kind.key: float(size)}
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
@@ -133,11 +138,18 @@ class StackCache(WatchedCache[StackObject]):
         """Handle a Stack that another process serves. raw: None once none does. Its definition does not matter here."""
         if self.forms is None:
             return
-        if raw is None:
-            self._served_elsewhere.pop(uid, None)
-        else:
-            self._served_elsewhere[uid] = parse_instance(raw, kind=self.kind, forms=self.forms)
+        known = self._served_elsewhere.pop(uid, None)
+        if raw is not None:
+            made = parse_instance(raw, kind=self.kind, forms=self.forms)
+            self._served_elsewhere[uid] = self._room.fit(made, known)
+        self._room.replace(known, self._served_elsewhere.get(uid))
         self._on_change(uid)
+
+    def _update(self, known: StackObject, stack: StackObject) -> None:
+        """Replace the record of the same state of an object by another view of it."""
+        fitting_stack = self._room.fit(stack, known)
+        self._store.update(fitting_stack)
+        self._room.replace(known, fitting_stack)
 
     def put(self, raw: Object) -> StackObject:
         """Store the response to a write of the operator; do not report that write, neither now nor on its watch event.
@@ -175,7 +187,14 @@ class StackCache(WatchedCache[StackObject]):
             pruned = salvage.prune({name: value for name, value in raw.items() if not is_known or name != "spec"})
             self._reflector.note_omission(pruned)
             return self._parse(pruned, known if is_known else None)
-        return self._keep_parsed(raw, made)
+        return self._keep_parsed(raw, self._room.fit(made, self._store.records.get(made.uid)))
+
+    def open(self, raw: Object) -> StackObject:
+        """Store an object that was read, and return it with its spec parsed, whether or not that has room."""
+        known = self.put(raw)
+        # Its spec must be read again, in the form that the instance has now.
+        whole = self._parse(raw, dataclasses.replace(known, generation=UNKNOWN))
+        return whole.with_parsed_spec()
 
     def _parse(self, raw: Object, known: StackObject | None) -> StackObject:
         if self.forms is not None:
@@ -187,7 +206,7 @@ class StackCache(WatchedCache[StackObject]):
         known = self._store.records.get(uid)
         if self.forms is None or known is None or known.definition_revision == number:
             return
-        self._store.update(put_into_form(known, self.forms.by_number[number], self.forms))
+        self._update(known, put_into_form(known, self.forms.by_number[number], self.forms))
         self._on_change(uid)
 
     def renew_rights(self) -> None:
@@ -198,7 +217,7 @@ class StackCache(WatchedCache[StackObject]):
             return
         for known in list(self._store.records.values()):
             if (renewed := renew_rights(known, self.forms)) is not known:
-                self._store.update(renewed)
+                self._update(known, renewed)
                 self._on_change(known.uid)
 
     def _keep_parsed(self, raw: Object, stack: StackObject) -> StackObject:
@@ -225,6 +244,7 @@ class StackCache(WatchedCache[StackObject]):
     def replace(self, old: StackObject | None, new: StackObject | None, *, is_ours: bool) -> None:
         """Update a created, changed or deleted Stack."""
         either = new or old
+        self._room.replace(old, new)
         if new is not None:
             self.tree.put(new.node)
         elif old is not None:
@@ -253,7 +273,8 @@ def parse_stack(
     omission = salvage.find_omission(raw)
     defect = omission.within("spec") if omission is not None else None
     generation = metadata.get("generation", 0)
-    if known is not None and known.generation == generation and defect is None and not known.defect:
+    is_same_spec = known is not None and known.generation == generation and defect is None and not known.defect
+    if known is not None and is_same_spec:
         packed = PackedSpec(known.packed_spec, known.packed_template, known.packed_parameters)
         account, kubeconfig = known.service_account, known.kubeconfig
     else:
@@ -278,6 +299,7 @@ def parse_stack(
         packed_template=packed.template,
         packed_parameters=packed.parameters,
         packed_status=status_fields.pack(status),
+        omitted_size=known.omitted_size if known is not None and is_same_spec else 0,
         phase=sys.intern(phase) if isinstance(phase, str) else "",
         true_conditions=true_conditions,
         in_progress_since=in_progress_since,
