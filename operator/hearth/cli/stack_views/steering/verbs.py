@@ -68,10 +68,13 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
 
     resource: the finished work; "" for none.
     """
-    finished = [
-        safe_text.one_line(object_fields.text(each, "resource"))
-        for each in object_fields.entries(stack.status, "finished")
-    ]
+    # After a restore from a backup, a resource may have two entries.
+    finished = list(
+        dict.fromkeys(
+            safe_text.one_line(object_fields.text(each, "resource"))
+            for each in object_fields.entries(stack.status, "finished")
+        )
+    )
     if resource in finished:
         notes = (f"{resource} has finished and will run again", *note_paused(stack))
         return request(stack, names.REQUEST_RETRY, f"{resource}/{token}", key="retry", notes=notes)
