@@ -127,8 +127,7 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
         wanted = find_other_completed(stack)
     if not wanted and not find_other_completed(stack):
         return Refusal(said=f"{stack.title} has no other completed revision to roll back to{list_stored(stored)}")
-    is_spec = stack.target_cause == "Spec"
-    if wanted and is_spec and stack.is_observed and wanted == stack.target_revision:
+    if wanted and runs_spec(stack) and stack.is_observed and wanted == stack.target_revision:
         return AlreadySo(said=f"revision {wanted} is already the definition in the spec")
     return write_rollback(stack, wanted, stated=stated)
 
@@ -153,8 +152,13 @@ def find_other_completed(stack: StackState) -> int:
     """Return the last completed revision other than the definition in the spec, or 0 if none is known."""
     last = object_fields.number(stack.status, "lastCompletedRevision") or 0
     previous = object_fields.number(stack.status, "previousCompletedRevision") or 0
-    is_spec = stack.target_cause == "Spec"
-    return previous if is_spec and stack.is_observed and last == stack.target_revision else last
+    return previous if runs_spec(stack) and stack.is_observed and last == stack.target_revision else last
+
+
+def runs_spec(stack: StackState) -> bool:
+    """Return whether the definition in the spec runs: it was neither rolled back, nor does it wait for its window."""
+    is_waiting = bool(object_fields.mapping(stack.status, "heldChange"))
+    return stack.target_cause == "Spec" and not is_waiting
 
 
 def list_stored(stored: Collection[int]) -> str:

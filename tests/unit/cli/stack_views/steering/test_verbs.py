@@ -127,6 +127,17 @@ def test_rollback_that_does_not_apply_says_why(stack: StackState, to_revision: i
     assert said in result.said
 
 
+@pytest.mark.parametrize("to_revision", [0, 1])
+def test_rollback_discards_a_change_that_waits(to_revision: int) -> None:
+    target = {"revision": 1, "cause": "Spec", "completed": True}
+    stack = make(target=target, lastCompletedRevision=1, heldChange={"generation": 3, "reason": "WaitingForWindow"})
+
+    result = verbs.rollback(stack, to_revision=to_revision, stored={1})
+
+    assert isinstance(result, Write)
+    assert result.patches == ({"spec": {"rollback": {"toRevision": to_revision, "toSnapshot": None}}},)
+
+
 def test_rollback_to_where_it_is_writes_nothing() -> None:
     back = make({"rollback": {"toRevision": 1}}, target={"cause": "Rollback", "revision": 1}, **TARGET)
     spec = make(target={"cause": "Spec", "revision": 3}, **TARGET)
