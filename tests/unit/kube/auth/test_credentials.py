@@ -209,7 +209,7 @@ def test_an_exec_plugin_gets_the_cluster_where_it_asks(tmp_path: Path) -> None:
     [
         pytest.param("echo sorry >&2; exit 3", "exited with code 3: sorry", id="fails"),
         pytest.param("echo nonsense", "9 bytes that are not an ExecCredential", id="no JSON"),
-        pytest.param("""echo '{"apiVersion": "other/v1"}'""", "answers in other/v1", id="another version"),
+        pytest.param("""echo '{"apiVersion": "other/v1"}'""", "answered with other/v1", id="another version"),
     ],
 )
 def test_what_an_exec_plugin_does_wrong_is_reported(tmp_path: Path, script: str, words: str) -> None:
@@ -292,7 +292,7 @@ def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: P
     ("content", "words"),
     [
         pytest.param("{}", "no current context; set --context", id="not stated"),
-        pytest.param("current-context: x", "no context 'x'; there are none", id="a context that is not there"),
+        pytest.param("current-context: x", "no context 'x'; existing contexts: none", id="a context that is not there"),
         pytest.param(
             "{current-context: x, contexts: [{name: x, context: {cluster: y}}]}",
             "cluster 'y' of the context 'x' has no server",
