@@ -10,6 +10,7 @@ import yaml
 from hypothesis import strategies
 from hypothesis.strategies import SearchStrategy
 
+from hearth.cli.importer import cluster_scoped_kinds
 from hearth.model import kinds, names
 from hearth.template.parser import template_parser
 from hearth.template.text import kubectl_yaml
@@ -182,11 +183,19 @@ def write(documents: list[Any], form: str) -> str:
     return str(yaml.dump_all(documents, Dumper=dumper, allow_unicode=True))
 
 
+def identify(manifest: dict[str, Any]) -> str:
+    """Return what distinguishes the object of a manifest from all others in a cluster."""
+    group, kind, metadata = manifest["apiVersion"].rpartition("/")[0], manifest["kind"], manifest["metadata"]
+    is_cluster_wide = cluster_scoped_kinds.is_cluster_wide(group, kind)
+    namespace = "" if is_cluster_wide else metadata.get("namespace", "default")
+    return json.dumps([group, kind, metadata.get("name", id(manifest)), namespace])
+
+
 @strategies.composite
 def files(draw: strategies.DrawFn, *, is_sound: bool = False, is_typed: bool = False) -> list[str]:
     """The texts of one or two files. is_typed: for a cluster, which compares them with schemas."""
     one = typed_manifests() if is_typed else sound_manifests() if is_sound else sound_manifests() | wild_manifests()
-    unique = (lambda each: json.dumps([each["apiVersion"].partition("/")[0], each["kind"], each["metadata"].get("name", id(each)), each["metadata"].get("namespace", "default")])) if is_sound else None  # fmt: skip
+    unique = identify if is_sound else None
     shapes = ["plain", "List", "nested"] + ([] if is_sound else ["null"])
     manifests = draw(strategies.lists(one, min_size=1, max_size=6, unique_by=unique))
     cut = draw(strategies.integers(0, len(manifests)))
