@@ -32,6 +32,9 @@ from hearth.model.tenancy import Tenancy
 
 FRAGMENT: Final = "X-Hearth-Fragment"
 """The header of script requests for a dialog's content instead of a whole page."""
+FORM: Final = "application/x-www-form-urlencoded"
+FORM_FIELDS: Final = 20
+"""Fields of a form: the largest one of the page has fewer than ten."""
 VERB: Final = web.RequestKey("verb", str)
 """The key of a request for the action that it asks for."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -243,7 +246,7 @@ class Handlers:
 
     async def act(self, request: web.Request) -> web.StreamResponse:
         """Write the change that the user confirmed."""
-        form = {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
+        form = await read_form(request)
         if refusal := access_rules.find_action_refusal(form.get(ACTION_TOKEN, ""), self._renderer.action_token):
             raise web.HTTPForbidden(text=refusal)
         stack, action, form = await self._find_action(request, form)
@@ -331,6 +334,20 @@ async def get_static(request: web.Request) -> web.StreamResponse:
         raise web.HTTPNotFound(text="there is no such file")
     content, content_type = found
     return web.Response(body=content, content_type=content_type, charset="utf-8")
+
+
+async def read_form(request: web.Request) -> dict[str, str]:
+    """Return the fields of a form; none for other contents. Raises HTTPBadRequest for one that no page of ours sends.
+
+    It is always UTF-8: some encodings that a request can name take seconds to decode. Files would need a disk.
+    """
+    if request.content_type != FORM:
+        return {}
+    try:
+        text = (await request.read()).decode()
+        return dict(parse.parse_qsl(text, keep_blank_values=True, max_num_fields=FORM_FIELDS))
+    except (ConnectionError, ValueError, web.RequestPayloadError) as error:
+        raise web.HTTPBadRequest(text="the form cannot be read") from error
 
 
 def describe_target(target: StackLocation | StackState) -> dict[str, Any]:

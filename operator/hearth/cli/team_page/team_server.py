@@ -197,7 +197,8 @@ class TeamServer:
 
     async def _handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Call the handler with the session of the user, if the path needs one."""
-        if request.path == SIGN_IN or request.path.startswith(STATIC):
+        # Not by path: /static/prod/shop is the address of an object of a kind `static`.
+        if request.match_info.handler in (self._show_sign_in, self._sign_in, handlers.get_static):
             return await handler(request)
         session = await self._find_session(request)
         request[SESSION] = session
@@ -235,32 +236,46 @@ class TeamServer:
                 token = self._options.key.open(cookie, now=time.time())
             except CookieRefused as error:
                 raise SignInRequired(str(error)) from error
-        return await self._open_session(request, token, is_cookie=is_cookie)
+        return await self._open_session(request, token, is_cookie=is_cookie, is_sealed=is_cookie)
 
-    async def _open_session(self, request: web.Request, token: str, *, is_cookie: bool) -> UserSession:
-        """Return the session of a token. Raises SignInRequired, HTTPTooManyRequests, ServerBusy and errors of the API."""
-        if (session := self._sessions.find(token, can_sign_out=is_cookie)) is not None:
+    async def _open_session(
+        self, request: web.Request, token: str, *, is_cookie: bool, is_sealed: bool = False
+    ) -> UserSession:
+        """Return the session of a token. is_sealed: whether the token comes from our cookie.
+
+        Raises SignInRequired, HTTPTooManyRequests, ServerBusy and errors of the API.
+        """
+        is_token = request_rules.is_token(token)
+        if is_token and (session := self._sessions.find(token, can_sign_out=is_cookie)) is not None:
             return session
-        now = asyncio.get_running_loop().time()
         client = request_rules.find_client(
             request.remote, request.headers, is_behind_proxy=self._options.trusts_forwarded_for
         )
-        if delay := self._failures.find_delay(client, now=now):
-            self._metrics.count_sign_in("limited")
-            text = f"too many failed sign-ins from your address; try again in {int(delay) + 1} seconds"
-            raise web.HTTPTooManyRequests(text=text)
+        # A sealed token was valid once, so it is no guess: other people's failures at the same address must not block it.
+        counted = self._options.key.make_action_token(token) if is_sealed else client
+        self._check_limit(counted)
         try:
-            if not request_rules.is_token(token):
+            if not is_token:
                 raise TokenRefused("This is not a token.")
-            session = await self._sessions.open(token, can_sign_out=is_cookie)
+            # The check is repeated at the attempt's turn: attempts sent at the same time must not escape the limit.
+            session = await self._sessions.open(
+                token, can_sign_out=is_cookie, check_turn=lambda: self._check_limit(counted)
+            )
         except TokenRefused as error:
-            self._failures.add(client, now=now)
+            self._failures.add(counted, now=asyncio.get_running_loop().time())
             self._metrics.count_sign_in("refused")
             log.warning("sign-in refused", extra={"client": client})
             raise SignInRequired(str(error)) from error
         self._metrics.count_sign_in("accepted")
         log.info("session opened", extra={"user": session.user, "client": client})
         return session
+
+    def _check_limit(self, counted: str) -> None:
+        """Raise HTTPTooManyRequests after too many failed sign-ins. counted: as what they are counted together."""
+        if delay := self._failures.find_delay(counted, now=asyncio.get_running_loop().time()):
+            self._metrics.count_sign_in("limited")
+            text = f"too many failed sign-ins from your address; try again in {int(delay) + 1} seconds"
+            raise web.HTTPTooManyRequests(text=text)
 
     def _render_sign_in(self, request: web.Request, message: str, *, status: int, next_: str = "") -> web.Response:
         """Return the sign-in page. It forgets a cookie that no longer signs in anybody."""
@@ -281,8 +296,8 @@ class TeamServer:
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
         """Check the token, and seal it in a cookie."""
         request[VERB] = "sign-in"
-        form = await request.post()
-        token, next_ = (str(form.get(key, "")).strip() for key in ("token", "next"))
+        form = await handlers.read_form(request)
+        token, next_ = (form.get(key, "").strip() for key in ("token", "next"))
         next_ = request_rules.find_local_path(next_)
         try:
             sealed_cookies.check_size(token)
@@ -299,8 +314,8 @@ class TeamServer:
         """Remove the cookie, and close the session."""
         request[VERB] = "sign-out"
         session = request[SESSION]
-        form = await request.post()
-        if refusal := access_rules.find_action_refusal(str(form.get(ACTION_TOKEN, "")), session.action_token):
+        form = await handlers.read_form(request)
+        if refusal := access_rules.find_action_refusal(form.get(ACTION_TOKEN, ""), session.action_token):
             raise web.HTTPForbidden(text=refusal)
         self._sessions.drop(session)
         headers = {"Location": SIGN_IN, "Set-Cookie": sealed_cookies.REMOVAL}
@@ -342,7 +357,9 @@ class PageCertificate:
     def _load(self) -> None:
         try:
             # Without this password, OpenSSL would prompt for one on the terminal.
-            self.context.load_cert_chain(*self._files, password=lambda: "")
+            # First into another context: a certificate that does not fit its key would stay in this one.
+            for context in (make_context(), self.context):
+                context.load_cert_chain(*self._files, password=lambda: "")
         except (OSError, ssl.SSLError) as error:
             raise CannotServe(
                 f"cannot load the certificate {self._files[0]} with key {self._files[1]}: {error}"

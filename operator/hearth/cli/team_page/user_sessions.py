@@ -193,10 +193,13 @@ class UserSessions:
         self._sessions.move_to_end(digest)
         return session
 
-    async def open(self, token: str, *, can_sign_out: bool) -> UserSession:
+    async def open(
+        self, token: str, *, can_sign_out: bool, check_turn: Callable[[], None] = lambda: None
+    ) -> UserSession:
         """Return the session of a token; checks the token if it has none yet.
 
-        can_sign_out: as for `find`. Raises TokenRefused, ServerBusy, ApiStatusError and Unreachable.
+        can_sign_out: as for `find`; check_turn: called before the API server is asked, and may raise an error. Raises
+        TokenRefused, ServerBusy, ApiStatusError and Unreachable.
         """
         digest = self._digest(token, can_sign_out=can_sign_out)
         async with self._locks.setdefault(digest, asyncio.Lock()):
@@ -205,6 +208,7 @@ class UserSessions:
             connection = self._connect(TokenSource(self._options.server, token))
             try:
                 async with self._reviews:
+                    check_turn()
                     await connection.open()
                     user = await review_token(connection)
                 self._make_room(user)

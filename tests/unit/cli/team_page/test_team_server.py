@@ -161,6 +161,31 @@ async def test_too_many_failed_sign_ins_of_an_address_are_refused_without_asking
     assert (await team.get("/", Cookie=cookie)).status == 200
 
 
+async def test_failures_of_an_address_do_not_block_users_with_a_cookie(team: Team) -> None:
+    cookie = await team.get_cookie(BEN)
+    for _ in range(limits.PAGE_FAILED_SIGN_INS):
+        await team.sign_in(EXPIRED)
+    for session in [team.sessions.find(BEN, can_sign_out=True)]:
+        assert session is not None
+        team.sessions.drop(session)
+
+    assert (await team.get("/", Cookie=cookie)).status == 200
+
+
+async def test_an_expired_cookie_in_many_tabs_blocks_only_itself(team: Team) -> None:
+    stale = team_page.make_cookie(KEY.seal(EXPIRED, now=time.time(), seconds=60.0))
+    replies = [await team.get("/", Cookie=stale) for _ in range(limits.PAGE_FAILED_SIGN_INS + 1)]
+
+    assert [replies[0].status, replies[-1].status] == [401, 429]
+    assert (await team.sign_in(ANNA)).status == 303
+
+
+async def test_attempts_at_the_same_time_do_not_escape_the_limit(team: Team) -> None:
+    await asyncio.gather(*(team.get("/", f"guess-{number}") for number in range(60)))
+
+    assert team.cluster.count_reviews() <= limits.PAGE_FAILED_SIGN_INS + limits.PAGE_REVIEWS
+
+
 async def test_behind_a_proxy_failures_count_for_the_address_that_the_proxy_saw() -> None:
     async with team_page.serve(trusts_forwarded_for=True) as team:
         replies = [
@@ -280,12 +305,12 @@ async def test_a_sign_in_never_leads_to_another_server(team: Team, next_: str) -
 # ------------------------------------------------------------ headers and tokens
 
 
-async def send_raw(team: Team, *lines: str) -> str:
-    """The status line of the answer to a request with exactly these header lines."""
+async def send_raw(team: Team, *lines: str, first: str = "GET / HTTP/1.1", body: bytes = b"") -> str:
+    """The status line of the answer to a request with exactly these header lines, in Latin-1."""
     host, port = team.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    text = "\r\n".join(["GET / HTTP/1.1", f"Host: {team_page.HOST}", "Connection: close", *lines])
-    writer.write(f"{text}\r\n\r\n".encode())
+    text = "\r\n".join([first, f"Host: {team_page.HOST}", "Connection: close", *lines])
+    writer.write(f"{text}\r\n\r\n".encode("latin-1") + body)
     async with asyncio.timeout(10):
         answer = await reader.read()
     writer.close()
@@ -306,11 +331,42 @@ async def send_raw(team: Team, *lines: str) -> str:
             [f"Authorization: Bearer {ANNA}", "Transfer-Encoding: chunked", "Content-Length: 3"], id="two lengths"
         ),
         pytest.param([f"Authorization: Bearer {ANNA}\x00"], id="a zero byte"),
+        pytest.param(["Authorization: Bearer \xff\xfe"], id="a token that is not UTF-8"),
     ],
 )
 async def test_headers_that_contradict_each_other_sign_in_nobody(team: Team, lines: list[str]) -> None:
     assert re.match(r"HTTP/1\.[01] 4\d\d", await send_raw(team, *lines))
     assert len(team.sessions) == 0
+
+
+FORM = "Content-Type: application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize(
+    ("lines", "body", "status"),
+    [
+        pytest.param([FORM], b"token=\xff", "400", id="not UTF-8"),
+        pytest.param([FORM, "Content-Encoding: gzip"], b"token=a", "400", id="not gzip"),
+        pytest.param([FORM], b"a&" * 1_000, "400", id="many fields"),
+        pytest.param([f"{FORM}; charset=nope"], b"token=a", "401", id="unknown charset"),
+        pytest.param([f"{FORM}; charset=punycode"], b"token=" + b"z9" * 30_000, "401", id="slow charset"),
+        pytest.param(["Content-Type: multipart/form-data"], b"token", "401", id="no boundary"),
+        pytest.param(["Content-Type: multipart/form-data; boundary=x"], b"--x--", "401", id="several parts"),
+        pytest.param([FORM], b"token=" + b"a" * limits.PAGE_FORM_BYTES, "413", id="too large"),
+    ],
+)
+async def test_a_form_that_no_page_sends_is_refused(team: Team, lines: list[str], body: bytes, status: str) -> None:
+    lines = [f"Origin: {ORIGIN}", f"Content-Length: {len(body)}", *lines]
+    began = time.process_time()
+
+    assert (await send_raw(team, *lines, first="POST /sign-in HTTP/1.1", body=body)).split()[1] == status
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("path", ["/static/prod/shop", "/static/prod/shop/updates", "/static/a", "/sign-in/prod/shop"])
+async def test_only_the_sign_in_page_and_files_are_for_everybody(team: Team, path: str) -> None:
+    assert (await team.get(path)).status == (404 if path == "/static/a" else 401)
+    assert (await team.get(path, ANNA)).status == 404
 
 
 async def test_headers_that_name_a_user_are_ignored(team: Team) -> None:
@@ -347,6 +403,8 @@ async def test_logs_name_user_and_verb_and_no_token(capsys: pytest.CaptureFixtur
             await team.sign_in(EXPIRED)
             await team.get(f"/?token={BEN}", "token-of-eve")
             await team.get(f"/stacks/prod/{BEN}", BEN, Host="attacker.example")
+            await send_raw(team, f"Authorization: Bearer {ANNA}\x00")
+            await send_raw(team, f"Authorization : Bearer {BEN}")
 
     text = capsys.readouterr().err
     lines = [json.loads(line) for line in text.splitlines()]
@@ -585,6 +643,14 @@ async def test_a_changed_certificate_is_served_without_a_restart(
         # A file that cannot be used changes nothing.
         (tmp_path / "tls.crt").write_text("no certificate")
         os.utime(tmp_path / "tls.crt", (1, 1))
+        await asyncio.sleep(0.2)
+        assert await read_by_tls(team, first) == "HTTP/1.1 200 OK\r\n"
+
+        # Neither does a certificate with the key of another one.
+        key = (tmp_path / "tls.key").read_bytes()
+        write_certificate(tmp_path)
+        (tmp_path / "tls.key").write_bytes(key)
+        os.utime(tmp_path / "tls.crt", (2, 2))
         await asyncio.sleep(0.2)
         assert await read_by_tls(team, first) == "HTTP/1.1 200 OK\r\n"
 
