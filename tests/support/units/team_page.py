@@ -13,6 +13,7 @@ from hearth.cli.team_page import request_rules, sealed_cookies, team_server
 from hearth.cli.team_page.sealed_cookies import PageKey
 from hearth.cli.team_page.team_server import PageOptions
 from hearth.cli.team_page.user_sessions import ApiServer, SessionOptions, TokenSource, UserSessions
+from hearth.kube.auth.credentials import Credentials
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from hearth.model.child import Object
@@ -34,6 +35,7 @@ class UserApi(ScriptedConnection):
     """The API server for one token."""
 
     is_open = False
+    credentials: Credentials
 
     async def open(self) -> None:
         self.is_open = True
@@ -56,14 +58,15 @@ class Cluster:
 
     def connect(self, source: TokenSource) -> Connection:
         """The connection of one user."""
-        authorization = source.load().authorization or ""
-        token = authorization.removeprefix("Bearer ")
+        credentials = source.load()
+        token = (credentials.authorization or "").removeprefix("Bearer ")
         user = self.users.get(token)
         unauthorized = errors.ApiStatusError(code=401, status={"message": "Unauthorized"})
         review = {"status": {"userInfo": {"username": user}}} if user is not None else unauthorized
         script = stack_page.make_script(stack_page.make_stack())
         script |= {REVIEW: review, f"GET {STACKS}": {"items": self.stacks.get(token, [])}, **self.script}
         api = UserApi(script)
+        api.credentials = credentials
         self.apis.append((token, api))
         return api  # type: ignore[return-value]  # answers alike
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
-from hearth.cli.stack_access.session import ForeignBudget, Session
+from hearth.cli.stack_access.session import ForeignBudget, Session, refuse_connection
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
@@ -318,7 +318,10 @@ class OtherClusters:
             url = urllib.parse.urlsplit(config.server)
             server = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
             if not self._may_connect(server):
-                raise ClusterHidden(f"{HIDDEN}; to connect to {server}, add --other-clusters")
+                flag = "add --other-clusters"
+                if self.home.may_connect is refuse_connection:
+                    flag = "run `kubectl stack tree --other-clusters`"  # the page for a team has no such flag
+                raise ClusterHidden(f"{HIDDEN}; to connect to {server}, {flag}")
             share = TenantShares(is_guarded=not self._is_local()).find(stack.namespace)
             connection = RemoteConnection(config, share)
             try:

@@ -580,6 +580,27 @@ async def test_an_action_is_sent_with_the_token_of_its_user(team: Team) -> None:
     assert [token for token, _ in team.cluster.apis] == [BEN]
 
 
+async def test_another_cluster_is_not_contacted_and_the_advice_fits_the_page() -> None:
+    stack = stack_page.make_stack()
+    stack["spec"]["kubeConfig"] = {"secretRef": {"name": "region"}}
+    kubeconfig = json.dumps(
+        {
+            "current-context": "a",
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "clusters": [{"name": "a", "cluster": {"server": "https://region.example"}}],
+            "users": [{"name": "a", "user": {"token": "token-of-region"}}],
+        }
+    )
+    secret = {"data": {"value": base64.b64encode(kubeconfig.encode()).decode()}}
+    script = {f"GET {SHOP}": stack, "GET /api/v1/namespaces/prod/secrets/region": secret}
+    async with team_page.serve(Cluster(script=script)) as team:
+        reply = await team.get("/stacks/prod/shop", ANNA)
+
+    assert reply.status == 200
+    assert "to connect to https://region.example:443, run `kubectl stack tree --other-clusters`" in reply.text
+    assert "token-of-region" not in reply.text
+
+
 async def test_a_user_without_the_right_to_list_all_namespaces_chooses_one(team: Team) -> None:
     forbidden = errors.ApiStatusError(code=403, status={"message": "stacks is forbidden at the cluster scope"})
     team.cluster.script |= {
