@@ -29,6 +29,7 @@ from hearth.kube.objects import installed_crds
 from hearth.model import limits, names
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
+from hearth.template.text import quantity
 from support import repository
 from support.ecosystem import chart_files, containerfile
 
@@ -335,6 +336,16 @@ def test_the_page_has_no_token_and_no_rights() -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert (pod["securityContext"]["runAsNonRoot"], "env" in container) == (True, False)
+
+
+def test_a_flood_of_connections_fits_in_the_memory_of_the_page() -> None:
+    deployment = yaml.safe_load((PAGE / "deployment.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    memory = quantity.parse(container["resources"]["limits"]["memory"])
+
+    # 430 KiB for each connection; the other half is for signed-in users.
+    assert memory / 2 > limits.PAGE_CONNECTIONS * 430 * 1024
+    assert VALUES["page"]["resources"] == container["resources"]
 
 
 def test_the_arguments_of_the_page_are_understood() -> None:

@@ -461,8 +461,10 @@ PAGE_REQUESTS = 1_000
 """Requests of all sessions at the same time, streams included."""
 PAGE_SESSION_IDLE, PAGE_SESSION_AGE = 600.0, 3_600.0
 """Seconds without a request, and seconds since its start, after which a session ends. The next request opens a new one."""
-PAGE_CONNECTIONS = 2_000
-"""Connections of browsers and proxies. Those without a signed-in user are closed first."""
+PAGE_CONNECTIONS = 1_000
+"""Connections of browsers and proxies. Those without a signed-in user are closed first. With TLS and a form in progress,
+each takes 430 KiB, so all of them fit in the memory limit of the Deployment.
+"""
 PAGE_FAILED_SIGN_INS, PAGE_FAILED_SIGN_IN_SECONDS = 10, 60.0
 """Failed sign-ins of one address within this time before the next ones are refused without asking the API server."""
 PAGE_ADDRESSES = 10_000
