@@ -257,7 +257,7 @@ class ControllerState(ApiModel):
 
 
 class SourceStatus(ApiModel):
-    """An object that the definition is read from, in the version that this status describes."""
+    """A source of the definition or of a nested Stack's, in the oldest version that this status describes."""
 
     kind: str
     """`ConfigMap`, `Secret` or `StackTemplate`."""
@@ -282,8 +282,8 @@ class ConvergenceStatus(ApiModel):
     """In a tree of nested Stacks: the number of resources that have no object yet. Until it is 0, no operator process
     deletes an object of the tree that could move to this Stack."""
     sources: list[SourceStatus] | None = base.optional_list(limits.TEMPLATE_SOURCES + limits.RULES)
-    """ConfigMaps, Secrets and StackTemplates that this status describes, with their versions. `kubectl stack wait`
-    compares these versions, like `observedGeneration`."""
+    """ConfigMaps, Secrets and StackTemplates that this status describes, with their versions, including those of nested
+    Stacks. `kubectl stack wait` compares these versions, like `observedGeneration`."""
     conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
     """`Ready`, `Reconciling` and `Stalled`, for `kubectl wait` and other tools."""
 

@@ -26,7 +26,7 @@ from hearth.plan.resource import (
 )
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import ApplyAttempt, Attempt, FailedObject, RemovalAttempt
-from hearth.plan.state import healing, read_access
+from hearth.plan.state import healing, read_access, source_versions
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import HealingDelay
@@ -176,11 +176,14 @@ def assess_child(context: ResourceContext, child: Child) -> ResourceStatus:
     is_limited = context.reader.is_limited
     if is_limited and (withheld := read_access.withhold_rules(context.resource, child, context.reader)):
         return withheld
-    if context.sources and (unread := readiness.find_unread_source(child, context.sources)):
-        return unread
+    described = source_versions.read(child.fields) if context.resource.is_stack else {}
+    if context.sources and (unread := readiness.find_unread_source(child, described, context.sources)):
+        return dataclasses.replace(unread, nested_sources=described)
     status = readiness.assess(context.resource, child, context.values, context.rules)
     if status.cause is Cause.NOT_OBSERVED:
         status = readiness.explain_silence(child, status, context.memory, now=context.now)
+    if described:
+        status = dataclasses.replace(status, nested_sources=described)
     return read_access.withhold_words(child, status, context.reader) if is_limited and not status.is_ready else status
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from hearth.model import limits, object_fields, well_known_kinds
 from hearth.model.child import Child
+from hearth.model.kinds import ObjectRef
 from hearth.model.text import finalizers
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import health_rules
@@ -137,15 +138,17 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
     return make_status(child, ResourceState.READY, "Ready", "its readyWhen rules are met")
 
 
-def find_unread_source(child: Child, sources: Iterable[Child]) -> ResourceStatus | None:
-    """Return the status of a nested Stack whose own status describes an older version of a source of its definition.
+def find_unread_source(
+    child: Child, described: Mapping[ObjectRef, str], sources: Iterable[Child]
+) -> ResourceStatus | None:
+    """Return the status of a nested Stack whose own status describes an older version of a source of its definition, or
+    of a definition within it.
 
-    sources: the objects that it requires. A change of these alone does not change its generation.
+    described: the versions that it describes; sources: the objects that it requires. A change of these alone does not change its generation.
     """
-    versions = {(each.kind.name, each.namespace, each.name): each for each in sources if each.kind.key in SOURCE_KINDS}
-    for entry in object_fields.entries(child.fields, "status", "sources") if versions else ():
-        kind, namespace, name = (object_fields.text(entry, word) for word in ("kind", "namespace", "name"))
-        source, version = versions.get((kind, namespace, name)), object_fields.text(entry, "resourceVersion")
+    by_ref = {dataclasses.replace(each.ref, group=""): each for each in sources if each.kind.key in SOURCE_KINDS}
+    for ref, version in described.items():
+        source = by_ref.get(ref)
         if source is not None and object_fields.is_older_version(version, str(source.resource_version)):
             message = f"its operator has not read the latest change of {source.ref} yet"
             return make_status(child, ResourceState.PROGRESSING, "Progressing", message)

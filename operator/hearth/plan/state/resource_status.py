@@ -84,6 +84,8 @@ class ResourceStatus:
     """The hook that stops the resource, or "" for none."""
     nested_stops: tuple[NestedStop, ...] = ()
     """The stopped resources of a nested Stack, if the resource waits only for them."""
+    nested_sources: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """The versions of the sources of a nested Stack that this status describes."""
 
     is_held: bool = False
     """Whether `spec.paused` prevents a repair of the object, or of one that it was made from. Dependents keep their

@@ -9,11 +9,12 @@ from typing import Any
 
 from hearth.model import limits, names, phases, tenancy
 from hearth.model.child import Child, Object
+from hearth.model.kinds import ObjectRef
 from hearth.model.phases import Phase
 from hearth.model.text import redaction, times
 from hearth.plan.resource import data_kinds, definition_warnings, desired_objects, finished_run
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import condition_types, finished_work, requirements
+from hearth.plan.state import condition_types, finished_work, requirements, source_versions
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -61,11 +62,8 @@ def build_status(
     if planner is None and status_input.cluster_problem is not None:
         # Keep the last known state of the cluster.
         status.update({key: before[key] for key in PLANNED if key in before})
-    if status_input.sources:
-        status["sources"] = [
-            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name, "resourceVersion": version}
-            for ref, version in sorted(status_input.sources.items(), key=lambda each: str(each[0]))
-        ]
+    if listed := source_versions.encode(status_input.sources, _find_nested_sources(planner)):
+        status["sources"] = listed
     if status_input.replicas is not None:
         status["replicas"] = status_input.replicas
     if status_input.group_uid:
@@ -73,6 +71,14 @@ def build_status(
     if planner is not None:
         status.update(_describe_plan(status_input, planner, memory, offset=now - monotonic))
     return status
+
+
+def _find_nested_sources(planner: StackPlanner | None) -> Iterator[Mapping[ObjectRef, str]]:
+    """Find the versions of sources that the statuses of nested Stacks describe."""
+    statuses = planner.statuses if planner is not None else {}
+    for name in planner.nested if planner is not None else ():
+        if name in statuses:
+            yield statuses[name].nested_sources
 
 
 def find_earlier_completed(completed: CompletedRevisions, before: Mapping[str, Any]) -> list[int]:

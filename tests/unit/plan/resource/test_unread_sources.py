@@ -9,6 +9,7 @@ import pytest
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK
 from hearth.plan.resource import readiness
+from hearth.plan.state import source_versions
 from support.units import blueprints
 
 FOREIGN = Kind(group="example.org", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
@@ -36,7 +37,7 @@ def test_a_status_counts_once_it_describes_the_sources(entry: Any, version: int,
     )
     source = blueprints.make_child({"metadata": {**METADATA, "name": "source"}}, kind=kind, uid="2", version=version)
 
-    found = readiness.find_unread_source(nested, [source])
+    found = readiness.find_unread_source(nested, source_versions.read(nested.fields), [source])
 
     assert (found is not None) == is_outdated
     if found is not None:
