@@ -342,3 +342,35 @@ async def test_a_restored_stack_continues_with_its_objects(world: FakeWorld, pla
             await world.user.delete(Address.of(raw))
     await world.wait_rest(patience=60.0)
     assert [name for name in list_objects(world) if name.startswith(("Stack ", "ResourceGroup "))] == []
+
+
+async def read_stack(world: FakeWorld) -> tuple[str, str]:
+    """The phase of the only Stack, and the message of its condition Ready."""
+    (stack,) = [raw for kind, raw in world.server.everything() if is_stack(kind)]
+    return expectations.status_of(stack)["phase"], expectations.find_condition(stack, "Ready")["message"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("slug", "steps", "phase", "said"),
+    [
+        pytest.param("window", 2, "UpdateStopped", "revision 1 runs", id="a change that waits for its window"),
+        pytest.param("window-sources", 3, "CreateComplete", "ready", id="secret values, outside of its window"),
+        pytest.param("window-failed", 2, "CreateFailed", "cannot", id="a change that failed and was rolled back"),
+    ],
+)
+@fake_world.in_world
+async def test_a_restored_stack_keeps_its_objects_and_waits_for_its_window(
+    world: FakeWorld, slug: str, steps: int, phase: str, said: str, order: str
+) -> None:
+    await world.start_controller()
+    played = next(each for each in story.load_all() if each.slug == slug)
+    play = LostPlay(played, world, order=order)
+    for number, step in enumerate(played.steps[:steps]):
+        await play._play_step(step, where=f"step {number}")
+    before = list_objects(world)
+    created = await lose_and_restore(world, order)
+    await world.wait_rest(patience=60.0)
+    assert (created, list_objects(world).keys()) == ([], before.keys())
+    found, message = await read_stack(world)
+    assert (found, said in message) == (phase, True)

@@ -159,9 +159,9 @@ class DefinitionSync:
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Whether the Stack differs from its state when it was last processed."""
-        if self.held is not None and self.held_seconds_left <= 0:
+        if self.schedule.is_requested or not self.is_current(stack) or self._is_other_deletion(stack):
             return True
-        return self.schedule.is_requested or not self.is_current(stack) or self._is_other_deletion(stack)
+        return self._has_window_opened
 
     @property
     def held_seconds_left(self) -> float:
@@ -169,6 +169,14 @@ class DefinitionSync:
         if self.held is None:
             return math.inf
         return self.held.hold.until - self.services.clock.now()
+
+    @property
+    def _has_window_opened(self) -> bool:
+        """Whether the change that waits may start: also earlier than expected, if the clock was set back."""
+        if self.held is None:
+            return False
+        is_held = change_hold.find_change_hold(self.options.window, now=self.services.clock.now()) is not None
+        return self.held_seconds_left <= 0 or not is_held
 
     def _is_other_deletion(self, stack: StackObject) -> bool:
         """Return whether the Stack is deleted in another way than the one that was processed last, if at all."""
@@ -406,7 +414,11 @@ class DefinitionSync:
         These are not stored, so that the former values are unknown after a restart.
         """
         target = self.targets.current
-        revision = known.find(target.revision) if target is not None and target.cause is TargetCause.SPEC else None
+        if target is None:
+            # The status is lost: the newest revision runs.
+            revision = known.verified[-1] if known.verified else None
+        else:
+            revision = known.find(target.revision) if target.cause is TargetCause.SPEC else None
         if revision is None or revision.hash == self.builder.hash(definition, stack):
             return False
         return await self.builder.is_refreshed(stack, definition, revision)

@@ -142,7 +142,7 @@ class TargetTracker:
         self._written = persisted_identity(self.current)
         self._is_unseen = "phase" not in status
         self.is_resumed = self._is_unseen and count_revisions() > 0
-        self.completed = target_status.read_completed(None if is_lost else memory or {})
+        self.completed = target_status.read_completed(None if self.is_first_lost else memory or {})
         self.last_failed = target_status.find_number(memory or {}, "lastFailedRevision")
         self.check = check_result.decode({**(memory or {}), "phase": status.get("phase")})
         # The handled tokens are lost too. Treat all present tokens as handled, so that none is handled twice.

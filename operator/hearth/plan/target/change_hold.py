@@ -68,7 +68,7 @@ def is_change(
     if before is None:
         # The status is lost. A stored definition was allowed to run before.
         return bool(hashes) and stored is None
-    if before.cause is TargetCause.SPEC and stored == before.revision:
+    if stored == before.revision and before.restore is None:
         return False
     # A process may have stored the revision, started it, and died before it wrote a status.
     return stored is None or stored <= before.highest_revision

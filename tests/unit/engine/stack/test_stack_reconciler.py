@@ -10,7 +10,7 @@ import pytest
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.target_tracker import TargetTracker
-from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.stack.stack_reconciler import CLOCK_CHECK, StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Object
@@ -23,6 +23,7 @@ from support.server.request_faults import WRITES
 from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
+HOUR, DAY = 3600.0, 86400.0
 STACKS = 40
 """More Stacks than consecutive passes, so that status writers get their turns between the passes."""
 FIRST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
@@ -87,6 +88,31 @@ async def test_no_earlier_state_of_a_stack_is_kept(world: FakeWorld) -> None:
 
     assert len(uids) == 3
     assert max(kept.values()) <= 1
+
+
+@fake_world.in_world
+async def test_a_change_starts_in_its_window_although_the_clock_was_set_back(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.start_controller()
+    window = {"from": "12:00", "to": "13:00"}
+    made = stack_manifests.make_stack({"window": window, "template": {"resources": {"first": {"manifest": FIRST}}}})
+    await world.user.create(made)
+    await world.wait_rest()
+    manifest = {"manifest": {"data": {"value": "two"}}}
+    await world.user.patch(Address.of(made), {"spec": {"template": {"resources": {"first": manifest}}}})
+    await world.wait_rest()
+    written = Address(
+        api_version="v1", kind="ConfigMap", namespace=world.namespace, name=f"{made['metadata']['name']}-first"
+    )
+    assert (await world.user.find(written) or {})["data"] == {"value": "one"}
+
+    clock = world.controllers[0].engine._services.clock
+    now = clock.now
+    back = now() % DAY + DAY - 12.5 * HOUR
+    monkeypatch.setattr(clock, "now", lambda: now() - back)
+    await world.wait(CLOCK_CHECK + 60.0)
+    assert (await world.user.find(written) or {})["data"] == {"value": "two"}
 
 
 # ---------------------------------------------------------------- steps that must not start

@@ -21,6 +21,9 @@ HASHES = {1: "one", 2: "two"}
 COMPLETED = CompletedRevisions(last=2, previous=1)
 SPEC = TargetChoice(cause=TargetCause.SPEC)
 HOUR = 3600.0
+RESTORE = RollbackRequest(
+    to_revision=0, spec_hash="two", revision=1, snapshot="s", claims=(RestoredClaim(resource="db", snapshot="s"),)
+)
 
 
 def make_target(revision: int, cause: TargetCause = TargetCause.SPEC, **more: object) -> Target:
@@ -56,6 +59,22 @@ def test_a_change_waits_until_the_window_opens() -> None:
         ),
         pytest.param(
             SPEC, "two", make_target(1, TargetCause.AUTOMATIC, earlier_revision=2), COMPLETED, True, id="a retry"
+        ),
+        pytest.param(
+            SPEC,
+            "one",
+            make_target(1, TargetCause.ROLLBACK, earlier_revision=2),
+            COMPLETED,
+            False,
+            id="what a rollback runs",
+        ),
+        pytest.param(
+            SPEC,
+            "one",
+            make_target(1, TargetCause.ROLLBACK, rollback=RESTORE, earlier_revision=2),
+            COMPLETED,
+            True,
+            id="the end of a restore in progress",
         ),
         pytest.param(
             TargetChoice(cause=TargetCause.ROLLBACK, revision=1),
@@ -137,8 +156,6 @@ def test_a_withdrawn_rollback_stays_the_target_and_the_same_request_counts_again
 
 
 def test_a_restore_in_progress_continues() -> None:
-    claims = (RestoredClaim(resource="db", snapshot="s"),)
-    ordered = RollbackRequest(to_revision=0, spec_hash="two", revision=1, snapshot="s", claims=claims)
-    before = make_target(1, TargetCause.ROLLBACK, rollback=ordered)
+    before = make_target(1, TargetCause.ROLLBACK, rollback=RESTORE)
 
-    assert keep(before).restore == ordered
+    assert keep(before).restore == RESTORE
