@@ -24,6 +24,10 @@ TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 LOCAL_PATH: Final = re.compile(r"/(?![/\\])[A-Za-z0-9._~/?=&%,+:@-]*")
 """A path on this server, with its query. `//host` and `/\\host` are addresses of other servers."""
 LOCAL_PATH_LENGTH: Final = 2_000
+HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+"""A host as browsers send it: they write other letters as `xn--`, and do not know wildcards."""
+ADDRESS_WITH_PORT: Final = re.compile(r"(\d+(?:\.\d+){3}):\d+|\[([0-9A-Fa-f:.]+)\](?::\d+)?")
+"""An address in X-Forwarded-For, as some proxies write it."""
 IPV6_NETWORK_BITS: Final = 64
 """The part of an IPv6 address that one user can choose freely is the rest."""
 
@@ -59,6 +63,11 @@ def parse_address(url: str) -> PageAddress:
         raise InvalidUrl(f"{url!r} is no URL: {error}") from error
     if parts.scheme not in DEFAULT_PORTS or not host or parts.path not in ("", "/") or parts.query or parts.fragment:
         raise InvalidUrl(f"{url!r} is not the root of a server; write it as https://hearth.example.com")
+    if parts.username is not None or not HOST.fullmatch(host):
+        raise InvalidUrl(
+            f"{url!r} has no host that browsers send; write other letters than a-z as xn--, and repeat --url instead of a "
+            "wildcard"
+        )
     if parts.scheme == "http" and host not in LOCAL_HOSTS:
         raise InvalidUrl(f"{url!r} has no TLS: browsers keep the cookie of the page only for https:// and localhost")
     shown = f"[{host}]" if ":" in host else host
@@ -127,6 +136,8 @@ def find_client(remote: str | None, headers: CIMultiDictProxy[str], *, is_behind
     text = remote or ""
     if is_behind_proxy and (forwarded := headers.getall("X-Forwarded-For", [])):
         text = forwarded[-1].rpartition(",")[2].strip()
+        if match := ADDRESS_WITH_PORT.fullmatch(text):
+            text = match[1] or match[2]
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

@@ -36,6 +36,10 @@ def test_an_address_is_written_as_browsers_do(url: str, host: str, origin: str) 
         "https://hearth.example.com?a=1",
         "https://hearth.example.com:x",
         "http://hearth.example.com",
+        "https://hürth.example.com",
+        "https://*.example.com",
+        "https://a.example,b.example",
+        "https://user:password@hearth.example.com",
     ],
 )
 def test_an_address_that_browsers_cannot_use_is_refused(url: str) -> None:
@@ -58,6 +62,20 @@ def test_one_user_has_one_address(remote: str | None, client: str) -> None:
     nothing = CIMultiDictProxy(CIMultiDict[str]())
 
     assert request_rules.find_client(remote, nothing, is_behind_proxy=False) == client
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "client"),
+    [
+        ("203.0.113.7:50123", "203.0.113.7"),
+        ("198.51.100.1, [2001:db8::1]:50123", "2001:db8::/64"),
+        ("[2001:db8::1]", "2001:db8::/64"),
+    ],
+)
+def test_a_proxy_may_add_the_port_of_a_client(forwarded: str, client: str) -> None:
+    headers = CIMultiDictProxy(CIMultiDict({"X-Forwarded-For": forwarded}))
+
+    assert request_rules.find_client("10.0.0.1", headers, is_behind_proxy=True) == client
 
 
 def test_an_address_that_is_none_counts_for_the_proxy() -> None:
