@@ -68,6 +68,7 @@ TRIED = {
     ("cli.stack_views.steering.rollouts", "kubectl stack rollout"): ROLLOUTS,
     ("cli.stack_views.steering.rollouts", "kubectl stack why"): ROLLOUTS,
     ("cli.importer.heat.heat_template", "kubectl create"): "tests/integration/cli/test_heat_stacks.py",
+    ("cli.stack_access.stack_reader", "kubectl stack tree"): "tests/integration/clusters/test_other_cluster.py",
     ("kube.objects.installed_crds", "hearth crds"): "tests/ecosystem/test_crd_upgrade.py",
     ("kube.objects.installed_crds", "kubectl apply"): "tests/ecosystem/test_crd_upgrade.py",
     ("cli.commands.crds", "hearth crds"): NO_ADVICE,
