@@ -174,15 +174,15 @@ class UserSessions:
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._reviews = asyncio.Semaphore(limits.PAGE_REVIEWS)
         self._previews = asyncio.Semaphore(limits.PAGE_PREVIEWS)
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[asyncio.Task[None], UserSession] = {}
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     @property
     def requests(self) -> int:
-        """Return the requests in progress, streams included."""
-        return sum(session.requests for session in self._sessions.values())
+        """Return the requests in progress, streams and those of closing sessions included."""
+        return sum(session.requests for session in (*self._sessions.values(), *self._closing.values()))
 
     def find(self, token: str, *, can_sign_out: bool) -> UserSession | None:
         """Return the open session of a token. can_sign_out: whether the token is in our cookie."""
@@ -248,6 +248,9 @@ class UserSessions:
         own = [session for session in self._sessions.values() if session.user == user]
         for session in own[: max(0, len(own) - limits.PAGE_USER_SESSIONS + 1)]:
             self.drop(session)
+        # A user with many tokens replaces sessions faster than their requests end.
+        if sum(session.requests > 0 for session in self._closing.values()) >= limits.PAGE_SESSIONS:
+            raise ServerBusy("too many people use this page right now; try again later")
         if len(self._sessions) >= limits.PAGE_SESSIONS:
             unused = next((session for session in self._sessions.values() if not session.requests), None)
             if unused is None:
@@ -260,8 +263,8 @@ class UserSessions:
             del self._sessions[session.digest]
             session.handlers.close()
             task = supervision.start(session.close(), name="close a session of the page")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing[task] = session
+            task.add_done_callback(self._closing.pop)
 
     def drop_old(self) -> None:
         """Close sessions that are idle or old, and drop old caches of the others."""

@@ -456,6 +456,20 @@ async def test_sessions_are_bounded_for_each_user_and_in_all(team: Team, monkeyp
     assert sum(api.is_open for _, api in team.cluster.apis) <= 7
 
 
+async def test_sessions_that_close_slowly_count(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_SESSIONS", 1)
+    await team.get("/", ANNA)
+    session = team.sessions.find(ANNA, can_sign_out=False)
+    assert session is not None
+    with session.use(asyncio.get_running_loop().time):
+        team.sessions.drop(session)
+
+        assert (len(team.sessions), team.sessions.requests) == (0, 1)
+        assert (await team.get("/", BEN)).status == 503
+
+    assert (await team.get("/", BEN)).status == 200
+
+
 async def test_sessions_that_are_idle_or_old_end(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     await team.get("/", ANNA)
     team.sessions.drop_old()
