@@ -5,6 +5,7 @@ Times and tokens are arguments. `hearth.cli.stack_access.following` sends the pa
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
@@ -84,7 +85,7 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
         return Refusal(said=f"{resource} is not a finished resource of {stack.title}; finished: {listed}")
     is_sound = is_sound and not stack.is_rolled_back
     if is_sound and finished:
-        again = f"kubectl stack retry {stack.argument} {finished[0]} -n {stack.namespace}"
+        again = f"kubectl stack retry {stack.argument} {shlex.quote(finished[0])} -n {stack.namespace}"
         said = f"nothing has failed: {stack.title} is {stack.phase}. To run finished work again: {again}"
         return Refusal(said=said)
     if is_sound:
@@ -206,7 +207,7 @@ def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointE
             f"a breakpoint in {stack.options_path}.environment.breakpoints can be continued once its resource has reached it"
         )
     named = ", ".join(str(each) for each in waiting[:NAMED_AT_MOST])
-    first = f"kubectl stack continue {stack.argument} {waiting[0]} -n {stack.namespace}"
+    first = f"kubectl stack continue {stack.argument} {shlex.quote(str(waiting[0]))} -n {stack.namespace}"
     lead = f"{where} does not wait at a breakpoint" if where else "specify the breakpoint to continue"
     return f"{lead}; waiting: {named}. Continue with: {first}"
 

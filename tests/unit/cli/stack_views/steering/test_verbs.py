@@ -186,6 +186,13 @@ def test_continue_where_nothing_waits_names_what_does() -> None:
     )
 
 
+def test_a_command_to_copy_quotes_names_for_a_shell() -> None:
+    result = verbs.continue_(wait_at(("a;reboot", "PreUpdate", "")), where="db", token="t-1")
+
+    assert isinstance(result, Refusal)
+    assert result.said.endswith("Continue with: kubectl stack continue shop 'a;reboot/PreUpdate' -n prod")
+
+
 def test_cleanup_needs_obsolete_objects() -> None:
     """Otherwise, nothing would happen and the user would not learn why."""
     assert isinstance(verbs.cleanup(make(resources={"obsolete": 0}), token="t"), Refusal)
