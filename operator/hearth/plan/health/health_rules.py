@@ -327,6 +327,10 @@ PROTECTED: Path = ("spec", "protected")
 """Of nested Stacks: whether they may be deleted matters when no blueprint contains them."""
 REPLICAS: Path = ("spec", "replicas")
 """The successor of an object starts with the same number, see `hearth.plan.resource.replica_counts`."""
+SOURCES: Path = ("status", "sources")
+"""Of instances: a status counts only if it describes the latest sources, see `hearth.plan.resource.readiness`."""
+DEFINITION_REVISION: Path = ("status", "observedDefinitionRevision")
+"""Shows that an object is an instance of a StackDefinition."""
 CLAIM = ("", "PersistentVolumeClaim")
 DATA_SOURCE: Path = ("spec", "dataSource")
 """A claim keeps the content that it was created with, see `hearth.plan.target.volume_restore`."""
@@ -346,8 +350,8 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
         if (kind.group, kind.name) == CLAIM:
             reads |= {DATA_SOURCE}
         if "." in kind.group:
-            # A custom kind may have a scale subresource.
-            reads |= {REPLICAS}
+            # A custom kind may have a scale subresource, or be the kind of a StackDefinition.
+            reads |= {REPLICAS, SOURCES, DEFINITION_REVISION}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     for name, collection in blueprint.collections.items():
         # Objects of former members may stay, and expressions read them like objects of members.

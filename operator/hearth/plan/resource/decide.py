@@ -176,8 +176,9 @@ def assess_child(context: ResourceContext, child: Child) -> ResourceStatus:
     is_limited = context.reader.is_limited
     if is_limited and (withheld := read_access.withhold_rules(context.resource, child, context.reader)):
         return withheld
-    described = source_versions.read(child.fields) if context.resource.is_stack else {}
-    if context.sources and (unread := readiness.find_unread_source(child, described, context.sources)):
+    reads_sources = context.resource.is_stack or (context.sources and source_versions.is_instance(child.fields))
+    described = source_versions.read(child.fields) if reads_sources else {}
+    if described and (unread := readiness.find_unread_source(child, described, context.sources)):
         return dataclasses.replace(unread, nested_sources=described)
     status = readiness.assess(context.resource, child, context.values, context.rules)
     if status.cause is Cause.NOT_OBSERVED:

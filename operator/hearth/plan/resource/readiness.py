@@ -141,10 +141,10 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
 def find_unread_source(
     child: Child, described: Mapping[ObjectRef, str], sources: Iterable[Child]
 ) -> ResourceStatus | None:
-    """Return the status of a nested Stack whose own status describes an older version of a source of its definition, or
-    of a definition within it.
+    """Return the status of a nested Stack or instance whose own status describes an older version of a source.
 
-    described: the versions that it describes; sources: the objects that it requires. A change of these alone does not change its generation.
+    Its definition, or one within it, is read from the source. A change of the source alone does not change the
+    generation of the object. described: the versions that its status describes; sources: the objects that it requires.
     """
     by_ref = {dataclasses.replace(each.ref, group=""): each for each in sources if each.kind.key in SOURCE_KINDS}
     for ref, version in described.items():

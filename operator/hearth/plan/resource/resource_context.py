@@ -63,7 +63,7 @@ class ResourceContext:
     awaits_repair: bool = False
     """Whether a required object has drifted and is not repaired, so that its values are not the desired ones."""
     sources: tuple[Child, ...] = ()
-    """The required objects of a nested Stack. Its definition may be read from them."""
+    """The required objects of a nested Stack or instance. Its definition may be read from them."""
 
     @property
     def name(self) -> str:

@@ -268,7 +268,7 @@ class ResourcePlanner:
             is_at_rest=self.is_at_rest,
             awaits_repair=any(found.is_held for found in required.values()),
             sources=tuple(child for found in required.values() for child in requirements.find_children(found))
-            if resource.is_stack
+            if "." in resource.api_version
             else (),
         )
         status = self._decide(subject)

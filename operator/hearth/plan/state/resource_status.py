@@ -85,7 +85,7 @@ class ResourceStatus:
     nested_stops: tuple[NestedStop, ...] = ()
     """The stopped resources of a nested Stack, if the resource waits only for them."""
     nested_sources: Mapping[ObjectRef, str] = field(default_factory=dict)
-    """The versions of the sources of a nested Stack that this status describes."""
+    """The versions of the sources of a nested Stack or instance that this status describes."""
 
     is_held: bool = False
     """Whether `spec.paused` prevents a repair of the object, or of one that it was made from. Dependents keep their

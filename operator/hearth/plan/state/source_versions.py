@@ -32,6 +32,11 @@ def read(fields: Mapping[str, object]) -> dict[ObjectRef, str]:
     return found
 
 
+def is_instance(fields: Mapping[str, object]) -> bool:
+    """Return whether the object is an instance of a StackDefinition, by its status."""
+    return object_fields.number(fields, "status", "observedDefinitionRevision") is not None
+
+
 def encode(own: Mapping[ObjectRef, str], nested: Iterable[Mapping[ObjectRef, str]]) -> list[Object]:
     """List the sources for a status: the Stack's own, then those of its nested Stacks, sorted and as many as fit.
 

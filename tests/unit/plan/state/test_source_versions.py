@@ -53,3 +53,15 @@ def test_a_status_with_too_many_sources_lists_those_of_the_stack_first() -> None
 
     assert len(listed) == source_versions.MAX_SOURCES
     assert listed[0]["name"] == "z"
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param({"observedDefinitionRevision": 3}, True, id="an instance"),
+        pytest.param({"sources": [ENTRY]}, False, id="another kind that lists sources"),
+        pytest.param({"observedDefinitionRevision": "3"}, False, id="another type"),
+    ],
+)
+def test_an_instance_is_known_by_the_revision_in_its_status(status: Any, expected: bool) -> None:
+    assert source_versions.is_instance({"status": status}) == expected
