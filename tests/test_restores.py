@@ -374,3 +374,19 @@ async def test_a_restored_stack_keeps_its_objects_and_waits_for_its_window(
     assert (created, list_objects(world).keys()) == ([], before.keys())
     found, message = await read_stack(world)
     assert (found, said in message) == (phase, True)
+
+
+@fake_world.in_world
+async def test_the_end_of_a_rollback_waits_for_the_window_after_a_restore(world: FakeWorld) -> None:
+    await world.start_controller()
+    played = next(each for each in story.load_all() if each.slug == "window-rollback")
+    play = LostPlay(played, world, order="stacks last")
+    for number, step in enumerate(played.steps[:3]):
+        await play._play_step(step, where=f"step {number}")
+    await lose_and_restore(world, "stacks last")
+    await world.wait_rest(patience=60.0)
+    assert (await read_stack(world))[0] == "RollbackComplete"
+    (stack,) = [raw for kind, raw in world.server.everything() if is_stack(kind)]
+    await world.user.patch(Address.of(stack), {"spec": {"rollback": None}})
+    await world.wait_rest(patience=60.0)
+    assert (await read_stack(world))[0] == "UpdateStopped"

@@ -81,6 +81,8 @@ class TargetTracker:
     """Whether an earlier process worked on the Stack without writing a status, so that the next status cannot wait."""
     is_first_lost: bool = False
     """Whether the state of an earlier process was lost, and no target was chosen since then."""
+    _highest_stored: int = 0
+    """See `TargetContext.highest_stored`."""
     is_loaded: bool = False
     """Whether the state of an earlier process was loaded, so that the current target is known."""
     _is_unseen: bool = False
@@ -263,6 +265,7 @@ class TargetTracker:
             ends_rollback=self._is_retried and self._ends_rollback and self.is_completed,
         )
         before, completed = self.current, self.completed
+        self._highest_stored = max(hashes, default=0) if self.is_first_lost else 0
         choice = target_choice.choose_target(request, before=before, hashes=hashes, completed=completed)
         if hold is None or not change_hold.is_change(choice, hashed, before=before, hashes=hashes, completed=completed):
             return choice
@@ -285,6 +288,7 @@ class TargetTracker:
             is_recalled=self.is_restored,
             is_retried=self._is_retry_seen,
             is_unseen=self._is_unseen,
+            highest_stored=self._highest_stored,
         )
         target = target_choice.start_target(choice, revision=revision, before=before, context=known)
         self.is_first_lost = False

@@ -217,6 +217,8 @@ class TargetContext:
     """Seconds since the epoch."""
     is_recalled: bool = False
     """Whether the previous target comes from a status, so that this process does not know if it completed."""
+    highest_stored: int = 0
+    """If the status is lost: the highest number of a stored revision. Each of them may have run."""
     is_retried: bool = False
     """Whether the user restarts its timeout."""
     is_unseen: bool = False
@@ -253,7 +255,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
             removed=removed,
         )
     cleared, breakpoint_key = _find_breakpoints(before, revision, context)
-    highest = before.highest_revision if before is not None else 0
+    highest = before.highest_revision if before is not None else context.highest_stored
     return Target(
         revision=revision,
         cause=choice.cause,
