@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import locks
 import places
@@ -35,6 +36,8 @@ class Program:
     """Small programs; `-X` sets a version."""
     tags: str = ""
     """Build tags, separated by spaces."""
+    unneeded: tuple[str, ...] = ()
+    """Names of files of the package's module that only cost time: the program is built from a copy without them."""
 
 
 def build_go_program(program: Program) -> Path:
@@ -75,17 +78,7 @@ def read_pin(module: Path, path: str) -> str:
 def download(module: Path) -> Path:
     """Return the folder of the only module that go.mod requires, for its files."""
     go = toolchain.find_or_fetch(_parse_least_go(module))
-    found = subprocess.run(
-        [go, "mod", "download", "-json"],
-        cwd=module,
-        env=os.environ | toolchain.ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if found.returncode != 0:
-        raise progress.Impossible(f"cannot download what {module}/go.mod requires: {found.stderr or found.stdout}")
-    return Path(json.loads(found.stdout)["Dir"])
+    return Path(_run_json([go, "mod", "download", "-json"], module)["Dir"])
 
 
 def _missing(programs: Sequence[Program], folder: Path) -> list[Program]:
@@ -115,6 +108,8 @@ def _build_one(program: Program, *, go: Path, folder: Path, tick: progress.Tick)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{program.name}-") as beside:
         product, log = Path(beside, program.name), Path(beside, "log")
         command = [str(go), "build", "-buildvcs=false", "-trimpath", "-ldflags", program.linker_flags]
+        if program.unneeded:
+            command += ["-modfile", str(_copy_module(program, go=go, folder=Path(beside)))]
         command += ["-tags", program.tags, "-o", str(product), program.package]
         with log.open("w") as output, _start(command, program.module, output.fileno()) as process:
             _wait(process, tick)
@@ -124,6 +119,27 @@ def _build_one(program: Program, *, go: Path, folder: Path, tick: progress.Tick)
                 "what was built so far is kept; when the cause is gone, run the same command again"
             )
         product.rename(folder / program.name)
+
+
+def _copy_module(program: Program, *, go: Path, folder: Path) -> Path:
+    """Copy the module of the package without its unneeded files; return a go.mod that uses the copy."""
+    module = _run_json([go, "list", "-json=Module", program.package], program.module)["Module"]
+    copy, go_mod = folder / "module", folder / "go.mod"
+    shutil.copytree(module["Dir"], copy, ignore=shutil.ignore_patterns(*program.unneeded))
+    shutil.copyfile(program.module / "go.sum", folder / "go.sum")
+    go_mod.write_text(f"{_read_go_mod(program.module)}\nreplace {module['Path']} => {copy}\n")
+    return go_mod
+
+
+def _run_json(command: Sequence[str | Path], module: Path) -> dict[str, Any]:
+    """Return what a `go` command prints about a module."""
+    found = subprocess.run(
+        command, cwd=module, env=os.environ | toolchain.ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    if found.returncode != 0:
+        raise progress.Impossible(f"cannot download what {module}/go.mod requires: {found.stderr or found.stdout}")
+    answer: dict[str, Any] = json.loads(found.stdout)
+    return answer
 
 
 def _start(command: list[str], module: Path, output: int) -> subprocess.Popen[bytes]:
