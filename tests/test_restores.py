@@ -192,6 +192,40 @@ async def lose_and_restore(world: FakeWorld, order: str) -> list[str]:
     return created
 
 
+async def forget_records(world: FakeWorld) -> None:
+    """Remove the records of finished work of the present Stack, as if the operator could not write them yet."""
+    (stack,) = [raw for kind, raw in world.server.everything() if is_stack(kind)]
+    uid = stack["metadata"]["uid"]
+    for raw in await world.user.find_revisions(uid):
+        if raw["metadata"]["labels"][names.LABEL_STACK_UID] == uid:
+            await world.user.patch(Address.of(raw), {"metadata": {"annotations": {names.ANNOTATION_FINISHED: None}}})
+
+
+@fake_world.in_world
+async def test_a_retry_before_the_first_record_of_a_restored_stack_survives_another_restore(world: FakeWorld) -> None:
+    played = next(each for each in story.load_all() if each.slug == "finished-at-once")
+    await world.start_controller()
+    play = LostPlay(played, world, order="stacks last")
+    for number, step in enumerate(played.steps[:2]):
+        await play._play_step(step, where=f"step {number}")
+    await world.wait_rest(patience=60.0)
+    assert await lose_and_restore(world, "stacks last") == []
+    await world.wait_rest(patience=60.0)
+    await forget_records(world)
+
+    (stack,) = [raw for kind, raw in world.server.everything() if is_stack(kind)]
+    await world.user.patch(Address.of(stack), {"metadata": {"annotations": {names.REQUEST_RETRY: "migrate/1"}}})
+    await world.wait(2)
+    (probe,) = [raw for _, raw in world.server.everything() if raw["metadata"]["name"] == "shop-migrate"]
+    await world.kill_controller()
+    # The backup does not contain the unfinished object.
+    await world.user.patch(Address.of(probe), {"metadata": {"finalizers": None}})
+    await world.user.delete(Address.of(probe))
+    created = await lose_and_restore(world, "stacks last")
+    await world.wait_rest(patience=60.0)
+    assert created == ["Probe shop-migrate"]
+
+
 GROUP = fake_kinds.DEFINED_GROUP
 NAME = f"sites.{GROUP}"
 DEFINITION = Address(api_version="hearth.dev/v1alpha1", kind="StackDefinition", namespace="", name=NAME)

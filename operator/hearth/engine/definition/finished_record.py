@@ -87,12 +87,17 @@ def _find_former(stack: StackObject, services: Services) -> tuple[str, FinishedR
 
 
 async def write_record(finished: list[Object], stack: StackObject, services: Services) -> None:
-    """Write the record to the latest revision, unless the newest record is equal. Raises ApiStatusError, Unreachable."""
+    """Write the record to the latest revision, unless the newest record is equal. Raises ApiStatusError, Unreachable.
+
+    Without any record, an empty one is not written. A former record that contains work would count after another restore.
+    """
     revisions = verified_revisions.load(services.management_cluster, services.hashes, stack).verified
     newest = find_newest(revisions, stack, services.hashes)
-    if not revisions or (newest.finished if newest is not None else []) == finished:
+    if not revisions or (newest is not None and newest.finished == finished):
         return
     latest = newest or _find_former(stack, services)[1]
+    if not finished and (latest is None or not latest.finished):
+        return
     serial = latest.serial if latest is not None else 0
     record = make_record(serial + 1, finished, stack, services.hashes)
     await services.management_cluster.write_finished_record(stack, revisions[-1], record.text)
