@@ -184,7 +184,7 @@ class ResourceGroupStatus(ConvergenceStatus):
     last_failed_revision: Counter | None = None
     """The revision that failed most recently, even if it has completed since."""
     history_unknown: bool | None = None
-    """Whether the earlier revisions are unknown, because this operator did not write the status."""
+    """Whether the earlier revisions are unknown because the status was not written by this operator."""
     signature: str | None = None
     """The operator's signature of the status fields that it reads back. The operator treats a status without it as
     missing."""

@@ -391,13 +391,14 @@ class StackSpec(ApiModel):
     """While true, the operator neither writes nor deletes children, even if the Stack is deleted. The status shows the
     pending steps. Changes to the spec take effect afterward. Default: false."""
     protected: bool | None = None
-    """While true, the Stack cannot be deleted: the API server rejects the request, and if one was accepted, the
-    operator deletes nothing until this is false. A Stack that contains a protected nested Stack cannot be deleted
+    """While true, the Stack cannot be deleted: the API server rejects the request. If a deletion was already accepted,
+    the operator deletes nothing until this is false. A Stack that contains a protected nested Stack cannot be deleted
     either. Default: false."""
     expires_after: Lifetime | None = None
-    """Time after the creation of the Stack when the operator deletes it, e.g. `72h`. An hour before, or a tenth of this
-    time if that is longer, the condition `Expiring` and an Event warn. A protected Stack does not expire, and a paused
-    one only when it is no longer paused. Between `10s` and ten years. Default: the Stack does not expire."""
+    """Lifetime of the Stack, e.g. `72h`. The operator deletes the Stack when this time has passed since its creation.
+    The condition `Expiring` and an Event warn one hour before, or one tenth of this time before if that is longer. A
+    protected Stack does not expire. A paused Stack is not deleted until it is no longer paused. Between `10s` and ten
+    years. Default: the Stack does not expire."""
     window: ChangeWindow | None = None
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
@@ -433,8 +434,8 @@ class StackSpec(ApiModel):
 
 
 class Stack(ApiModel):
-    """A template and its parameters. The operator creates the objects that the template describes and keeps them in the
-    desired state, even when something fails, drifts or is deleted.
+    """A template and its parameters. The operator creates the objects that the template describes, called children, and
+    keeps them in the desired state, even when something fails, drifts or is deleted.
     """
 
     model_config = base.validated(STACK_NAME_RULE)

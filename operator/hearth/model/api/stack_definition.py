@@ -170,11 +170,11 @@ class InstanceOptions(ApiModel):
     resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged and no longer managed. Default:
     `Delete`."""
     expires_after: Lifetime | None = None
-    """Time after the creation of the instance when the operator deletes it, e.g. `72h`, unless it is protected.
-    Default: the instance does not expire."""
+    """Lifetime of the instance, e.g. `72h`. The operator deletes the instance when this time has passed since its
+    creation, unless it is protected. Default: the instance does not expire."""
     protected: bool | None = None
-    """While true, the instance cannot be deleted: the API server rejects the request, and if one was accepted, the
-    operator deletes nothing until this is false. Default: false."""
+    """While true, the instance cannot be deleted: the API server rejects the request. If a deletion was already
+    accepted, the operator deletes nothing until this is false. Default: false."""
     revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
     """Number of earlier revisions of the instance to keep. At most 100. Default: 10."""
     service_account_name: ServiceAccountName | None = None
@@ -342,8 +342,8 @@ class RolloutStatus(ApiModel):
     waiting: Counter
     """Number of instances that wait for their update."""
     held: Counter
-    """Number of instances that are not updated: their users paused, suspended, stopped, pinned or rolled them back, or
-    something that their users control prevents the update, e.g. parameters that do not fit, or a quota."""
+    """Number of instances that are not updated: their users paused, suspended, stopped or pinned them or rolled them
+    back, or something that their users control prevents the update, e.g. parameters that do not fit, or a quota."""
     ready_since: Timestamp | None = None
     """Time when all instances of the wave became ready, during the pause after the wave."""
     restart: str | None = pydantic.Field(default=None, max_length=253)

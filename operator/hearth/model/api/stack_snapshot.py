@@ -78,7 +78,7 @@ class StackSnapshotStatus(ApiModel):
     """`InProgress`: the snapshot waits for the Stack or for VolumeSnapshots. `Complete`: the snapshot has all of its
     content. `Failed`: the condition `Ready` gives the reason."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
-    """The `metadata.generation` that this status describes; -1 before the first one."""
+    """The `metadata.generation` that this status describes; -1 until the operator processes the object."""
     stack_uid: str | None = pydantic.Field(default=None, alias="stackUID")
     """UID of the Stack. The snapshot does not apply to another Stack with the same name."""
     revision: Counter | None = None

@@ -19,7 +19,7 @@ PASSED_LIMIT = 500
 
 
 class Condition(ApiModel):
-    """One aspect of the state, in the standard form of Kubernetes."""
+    """One aspect of the object's state, as a standard Kubernetes condition."""
 
     type: str = pydantic.Field(max_length=316)
     """`Ready`: the desired state is reached. `Reconciling`: the operator is working on it. `Stalled`: it cannot succeed
@@ -233,7 +233,7 @@ class ControllerState(ApiModel):
     rollback: RollbackStatus | None = None
     suspend: SuspendStatus | None = None
     failed_hash: str | None = None
-    """Keyed hash of the definition in the spec that failed. It is only retried on request."""
+    """Keyed hash of the definition in the spec, if it failed. That definition is only retried on request."""
     cluster: str | None = pydantic.Field(default=None, max_length=limits.KUBECONFIG_SERVER_LENGTH)
     """URL of the API server that has the children. Absent if they are in the cluster of the Stack."""
     definition_revision: Counter | None = None
@@ -243,7 +243,7 @@ class ControllerState(ApiModel):
     breakpoint_key: str | None = None
     """Key that the children record for stops after changes, if it is not the revision."""
     earlier_revision: Counter | None = None
-    """Highest revision of all earlier targets, if it is above the target's revision."""
+    """Highest revision of all earlier targets, if it is higher than the target's revision."""
     post_delete: list[PostDeleteStatus] | None = base.optional_list(PASSED_LIMIT)
     """Resources that wait at a breakpoint after the deletion of their children."""
     removed_members: list[Counter] | None = base.optional_list(limits.REMOVED_MEMBERS)
@@ -257,7 +257,7 @@ class ControllerState(ApiModel):
 
 
 class SourceStatus(ApiModel):
-    """A source of the definition or of a nested Stack's, in the oldest version that this status describes."""
+    """A source of the definition or of a nested Stack's definition, in the oldest version that this status describes."""
 
     kind: str
     """`ConfigMap`, `Secret` or `StackTemplate`."""
@@ -277,7 +277,7 @@ class ConvergenceStatus(ApiModel):
     state: str | None = None
     """Noteworthy facts in addition to the phase, e.g. `paused, drifted`. Absent if there is nothing to add."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
-    """The `metadata.generation` that this status describes; -1 before the first one."""
+    """The `metadata.generation` that this status describes; -1 until the operator processes the object."""
     undecided: Counter | None = None
     """In a tree of nested Stacks: the number of resources that have no object yet. Until it is 0, no operator process
     deletes an object of the tree that could move to this Stack."""
@@ -289,7 +289,7 @@ class ConvergenceStatus(ApiModel):
 
 
 class HeldChangeStatus(ApiModel):
-    """A change of the definition that waits. `status.revision` keeps running until then."""
+    """A change of the definition that waits. Until it starts, `status.revision` keeps running."""
 
     reason: str
     """What the change waits for: `WaitingForWindow`."""
@@ -313,13 +313,13 @@ class StackStatus(ConvergenceStatus):
     previous_completed_revision: Counter | None = None
     """The revision that completed before `lastCompletedRevision`."""
     earlier_completed_revisions: list[Counter] | None = base.optional_list(limits.REVISION_HISTORY)
-    """Revisions that completed before these two. `kubectl stack history` uses them to tell completed revisions from
-    others."""
+    """Revisions that completed before `lastCompletedRevision` and `previousCompletedRevision`. `kubectl stack history`
+    uses them to tell completed revisions from others."""
     last_failed_revision: Counter | None = None
     """The revision that failed most recently, even if it has completed since."""
     history_unknown: bool | None = None
-    """Whether the earlier revisions are unknown, because this operator did not write the status. Such a Stack is never
-    rolled back to an empty Stack."""
+    """Whether the earlier revisions are unknown because the status was not written by this operator. Such a Stack is
+    never rolled back to an empty Stack."""
     signature: str | None = None
     """The operator's signature of the status fields that it reads back. The operator treats a status without it as
     missing."""
