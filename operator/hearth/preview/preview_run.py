@@ -63,7 +63,7 @@ ANSWER_INTERVAL: Final = 0.002
 
 
 class PreviewRun:
-    """The engine on one copy."""
+    """Runs the engine for one Stack on a copy of the cluster's state."""
 
     def __init__(self, world: PreviewWorld) -> None:
         self.world = world
@@ -107,7 +107,7 @@ class PreviewRun:
         return self.reconciler.planner.statuses if self.reconciler.planner is not None else {}
 
     async def run(self) -> None:
-        """Run until nothing more would be done."""
+        """Run until nothing is left to do."""
         definition = self.reconciler.definition
         self.begin()
         before, completed = definition.targets.current, definition.targets.completed.last
@@ -157,7 +157,7 @@ class PreviewRun:
                     return
 
     def _write_status(self) -> bool:
-        """Write the status in the copy if work waits for it; return whether that was the case."""
+        """Write the status in the copy if work waits for it; return whether this ended the wait."""
         if not self.reconciler.is_status_urgent:
             return False
         self.reconciler.note_written(self.build_status())
@@ -581,7 +581,7 @@ def find_key(manifest: Object) -> str:
 
 
 def is_adopting(stack: Object | None, resource: str) -> bool:
-    """Return whether the spec of a Stack adopts an existing object of the resource; False if others contain its template."""
+    """Return whether a Stack's spec adopts an existing object of the resource; False if its template is elsewhere."""
     spec = object_fields.mapping(stack, "spec")
     policy = object_fields.text(spec, "template", "resources", members.root_of(resource), "adoptionPolicy")
     return (policy or object_fields.text(spec, "adoptionPolicy")) == "Adopt"

@@ -95,7 +95,8 @@ def stack(cluster: cluster_options.ClusterOptions) -> None:
 def complete() -> None:
     """Write the completions for the arguments of this process, as `kubectl_complete-stack`, which kubectl calls.
 
-    Source: k8s.io/kubectl, `pkg/cmd/plugin/plugin_completion.go`: one candidate a line, then `:` and a directive of cobra.
+    Source: k8s.io/kubectl, `pkg/cmd/plugin/plugin_completion.go`: one candidate per line, then `:` and a directive of
+    cobra.
     """
     from click.shell_completion import ShellComplete
 

@@ -48,7 +48,7 @@ class ExternalWatch:
         context: WatchContext,
         notices: RateLimitedNotifier[Reader],
     ) -> None:
-        """Send nothing before the first query. owner: the namespace whose share counts the watch."""
+        """Create a watch that the first query starts. owner: the namespace whose share includes the watch."""
         self.kind = kind
         self.namespace = namespace
         self.owner = owner
@@ -71,7 +71,7 @@ class ExternalWatch:
         self.watch.on_denied = self._on_denied
 
     def follow(self, reader: Reader, query: ExternalQuery) -> None:
-        """Let a reader follow its objects."""
+        """Report changes of the objects to a reader from now on."""
         self.queries[reader] = query
         if query not in self._kept and self._starting is None:
             # At startup, a hundred Stacks send their queries within milliseconds.
@@ -79,7 +79,7 @@ class ExternalWatch:
             self._starting = supervision.call_later(delay, self._start)
 
     def unfollow(self, reader: Reader) -> None:
-        """Forget a reader; the fields that only it read stay until the next list."""
+        """Remove a reader. Fields that no other reader needs are kept until the next list."""
         self.queries.pop(reader, None)
 
     def find(self, query: ExternalQuery) -> ExternalView:
@@ -136,7 +136,7 @@ class ExternalWatch:
             self._store.on_deleted(raw)
 
     def on_synced(self, version: int | None) -> None:
-        """Complete the full set. A kind that is absent has no full set: the cached objects stay, and are not shown."""
+        """Mark the list as complete. If the kind is not served, keep the cached objects but hide them."""
         if self.watch.is_absent:
             self._on_denied()
             return
@@ -209,7 +209,7 @@ class ExternalWatch:
 
 
 def find_selector(queries: Collection[ExternalQuery]) -> dict[str, str]:
-    """Return the query parameters that leave out as much as possible."""
+    """Return the query parameters that exclude as many objects as possible."""
     if len({(each.name, each.selector) for each in queries}) != 1:
         return {}
     one = next(iter(queries))
@@ -224,7 +224,7 @@ def find_version(found: Child) -> tuple[str, int]:
 
 
 def choose(records: Collection[Child]) -> Iterator[Child]:
-    """Return the objects in the order of namespaces and names, of each name the newest.
+    """Return the objects sorted by namespace and name; for each name, only the newest object.
 
     While one object is replaced by another with the same name, both may be known.
     """
@@ -258,7 +258,7 @@ def has_changed(
     if old.packed_fields == new.packed_fields:
         return False
     before, after = old.fields, new.fields
-    # Whether a status describes the current generation is part of the health of an object.
+    # The health of an object also depends on whether its status describes the current generation.
     paths = (GENERATION, *query.paths)
     return any(cache_budget.find(before, path) != cache_budget.find(after, path) for path in paths)
 
@@ -267,7 +267,7 @@ class ExternalCache:
     """All external objects in one cluster."""
 
     def __init__(self, context: WatchContext, listener: ChildListener) -> None:
-        """Send nothing before something is followed."""
+        """Create an empty cache. It sends no requests until a Stack follows an object."""
         self._context = context
         self._notices = RateLimitedNotifier[Reader](
             lambda reader: listener.on_child(*reader), interval=limits.EXTERNAL_BURST
@@ -282,7 +282,7 @@ class ExternalCache:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
-        """Set everything that a Stack reads. namespace: of the Stack."""
+        """Set all queries of a Stack. namespace: of the Stack."""
         before = dict(self._followed.get(stack_uid, {}))
         if before == queries:
             return
@@ -323,7 +323,7 @@ class ExternalCache:
         await asyncio.gather(*(watch.close() for watch in self._watches.values()), *self._closing)
 
     def _find_or_open(self, query: ExternalQuery, namespace: str) -> ExternalWatch | None:
-        """Return the watch of a query, or None if the namespace of the Stack has its share already."""
+        """Return the watch of a query, or None if the namespace of the Stack has already used its share."""
         place = find_place(query)
         watch = self._watches.get(place)
         if watch is not None and watch.kind == query.kind:

@@ -1,7 +1,7 @@
 """Cache of the ConfigMaps, Secrets and StackTemplates that definitions use. Watches each by name while it is in use.
 
-There is a limit on these watches per namespace and in total. Further sources share one metadata watch per kind, or are
-polled if that watch is denied. For a Secret or a large ConfigMap, the cache stores only the version.
+There is a limit on these watches per namespace and in total. Additional sources share one metadata watch per kind, or
+are polled if that watch is denied. For a Secret or a large ConfigMap, the cache stores only the version.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class SourceCache:
         options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
-        """Send nothing before a source is read.
+        """Create an empty cache. It sends no requests until a source is read.
 
         on_change: gets a created, changed or deleted source; namespace: the only one whose Stacks are served, "" for all.
         """
@@ -139,7 +139,7 @@ class SourceCache:
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> SourceData:
         """Return the data of a source, and watch it if a Stack follows it.
 
-        user: reads it live as that user, whose rights may have changed since the last time.
+        user: if given, read the source from the API server as that user, whose rights may have changed.
         Raises `ApiStatusError` with code 404 if it does not exist, and any error of the first read.
         """
         source = self._find_or_open(ref)
@@ -266,7 +266,7 @@ class SharedSources:
     def __init__(
         self, kind: Kind, *, context: WatchContext, namespace: str, on_change: Callable[[ObjectRef], None]
     ) -> None:
-        """Send nothing before the first source is followed. namespace: the only one that is served; "" for all."""
+        """Create a watch that the first followed source starts. namespace: the only one that is served; "" for all."""
         self.is_polling = False
         """Whether only polling detects changes."""
         self._kind = kind

@@ -62,7 +62,7 @@ class KubeRemoteCluster:
         tenant: TenantShare,
         options: WatchOptions | None = None,
     ) -> None:
-        """Send nothing before `start`. tenant: the limits of the kubeconfig's namespace."""
+        """Create the cluster without connecting; `start` connects. tenant: the limits of the kubeconfig's namespace."""
         self.key, self.server, self.host = kubeconfig.key, kubeconfig.server, kubeconfig.host
         self.namespace, self.hidden_texts = kubeconfig.namespace, kubeconfig.hidden_texts
         self._listener = listener

@@ -59,7 +59,7 @@ class KubeRemoteClusters:
         on_limit: Callable[[str], None] = lambda _limit: None,
         options: WatchOptions | None = None,
     ) -> None:
-        """Send nothing before `use`. allows_loopback: whether a server may be on this machine."""
+        """Create it without connecting; `use` connects. allows_loopback: whether a server may be on this machine."""
         self._queue = queue
         self._signatures = signatures
         self._share = share

@@ -141,7 +141,7 @@ def is_tolerated(place: ElementPath, child: Child, desired: AppliedObject) -> bo
 def is_unchanged(applied: AppliedFields, place: ElementPath, child: Child, desired: AppliedObject) -> bool:
     """Return whether the value was applied before.
 
-    A hash made with a lost key proves nothing, so the value counts as unchanged.
+    A hash made with a lost key cannot be compared, so the value counts as unchanged.
     """
     is_known = child.hash.partition(":")[0] == desired.hash.partition(":")[0]
     return (
@@ -195,11 +195,11 @@ def describe_conflict(
 ) -> tuple[ResourceCondition, ...]:
     """Describe fields that another field manager takes repeatedly, for the Stack's owner.
 
-    manager_query: about fields lost now.
+    manager_query: the query for the managers of the fields that are lost now.
     """
     if conflict is None or not conflict.is_conflict:
         return ()
-    # The managers are resolved while the fields are lost. A moment later the operator owns the fields again.
+    # Find the managers while the fields are lost, because the repair gives the fields back to the operator.
     query = find_open_query(manager_query, memory) if manager_query.lost else None
     message = (
         f"{name} ({manager_query.child.ref}): {describe(manager_query.lost) or conflict.fields}, "

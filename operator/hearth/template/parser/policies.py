@@ -64,7 +64,7 @@ def read_rolling(stated: Object, path: str, *, note: Callable[[str, str], None])
 
 
 def is_count(value: Any, *, least: int) -> bool:
-    """Return whether it is a whole number that members can be counted with."""
+    """Return whether the value is an integer of at least `least`."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 

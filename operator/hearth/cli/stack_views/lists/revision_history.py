@@ -49,7 +49,7 @@ def find_definition_revision(revision: Object) -> str:
 
 
 def find_previous(number: int, revisions: Mapping[int, Object]) -> int | None:
-    """Return the revision that was active when this one was accepted; None for the first, and if that is not stored.
+    """Return the revision that was active when this one was accepted; None if there is none or it is not stored.
 
     Revisions from earlier versions of Hearth do not record it. For them, the revision with the preceding number is
     returned.
@@ -115,7 +115,7 @@ def show_definition(definition: Mapping[str, Any]) -> Object:
 
 
 def hide_defaults(template: Mapping[str, Any]) -> tuple[Object, list[str]]:
-    """Return the template without the defaults of sensitive parameters, and their texts."""
+    """Return the template without the defaults of sensitive parameters, and the texts of these defaults."""
     hidden: list[str] = []
     parameters: Object = {}
     for name, rule in object_fields.mapping(template, "parameters").items():
