@@ -360,6 +360,60 @@ async def test_the_content_of_a_snapshot_counts_for_no_other_snapshot(world: Fak
         assert status["revision"] == 2
 
 
+async def lose_volumes(world: FakeWorld, scene: Scene) -> tuple[Saved, str]:
+    """Lose everything and restore it without the VolumeSnapshot; return that, and the message of the StackSnapshot."""
+    await world.kill_controller()
+    saved = save(world)
+    lose(world, saved)
+    volumes = [each for each in saved if each[0].name == volume_driver.VOLUME_SNAPSHOT.name]
+    put_back(world, [each for each in saved if each not in volumes])
+    await world.start_controller()
+    status = await scene.reach_snapshot("InProgress", "VolumeSnapshotsNotFound")
+    return volumes, expectations.find_condition({"status": status}, "Ready")["message"]
+
+
+@fake_world.in_world
+async def test_a_restored_snapshot_is_complete_once_its_volume_snapshots_are_restored(world: FakeWorld) -> None:
+    scene = await take_snapshot(world)
+    (name,) = [each["snapshot"] for each in (await scene.read())["volumes"]]
+    for _ in range(2):
+        volumes, message = await lose_volumes(world, scene)
+        assert f"volumesnapshot/{name} does not exist" in message
+        await world.wait(600)
+        assert [each["kind"] for _, each in world.server.everything() if each["kind"] == "VolumeSnapshot"] == []
+        put_back(world, volumes)
+        status = await scene.reach_snapshot("Complete", "Complete")
+        assert (status["revision"], len(status["volumes"])) == (1, 1)
+    await scene.delete("StackSnapshot", "before")
+    await scene.reach_gone(scene.address("StackSnapshot", "before"))
+    await scene.reach_gone(scene.address_of_volume(name))
+
+
+@fake_world.in_world
+async def test_a_snapshot_created_again_from_its_manifest_is_not_complete_without_its_volumes(world: FakeWorld) -> None:
+    scene = await take_snapshot(world)
+    address = scene.address("StackSnapshot", "before")
+    found = await world.user.find(address) or {}
+    (volume,) = found["status"]["volumes"]
+    metadata = {key: found["metadata"][key] for key in ("name", "namespace", "annotations")}
+    await scene.delete("StackSnapshot", "before")
+    await scene.reach_gone(address)
+    again = {key: value for key, value in found.items() if key != "status"} | {"metadata": metadata}
+    await world.user.create(again)
+    await scene.reach_snapshot("InProgress", "VolumeSnapshotsNotFound")
+
+    # Another object with its name does not count.
+    spec = {"source": {"persistentVolumeClaimName": volume["claim"]}}
+    place = {"name": volume["snapshot"], "namespace": world.namespace}
+    kind = volume_driver.VOLUME_SNAPSHOT
+    await world.user.create({"apiVersion": kind.api_version, "kind": kind.name, "metadata": place, "spec": spec})
+    await world.wait(600)
+    status = await scene.reach_snapshot("InProgress", "VolumeSnapshotsNotFound")
+    assert "was not created for this" in expectations.find_condition({"status": status}, "Ready")["message"]
+    await scene.request(toSnapshot="before")
+    await scene.reach_reason("VolumeSnapshotNotReady")
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     "played", [each for each in story.load_all() if each.slug in PLAYED], ids=lambda each: each.slug

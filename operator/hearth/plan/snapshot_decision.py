@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from hearth.model import limits, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.phases import PhaseConditions
 from hearth.model.text.enumeration import enumerate_names
@@ -204,10 +204,19 @@ def decide_binding(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float
     return _write(snapshot, _assess_bound(replace(snapshot, memory=memory), stack, waiting), now=now)
 
 
-def decide_restored(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float) -> SnapshotDecision:
-    """Decide on a complete snapshot that lost its status: report it as complete again. now: seconds since the epoch."""
+def decide_restored(
+    snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume], *, now: float
+) -> SnapshotDecision:
+    """Decide on a complete snapshot that lost its status: report it as complete again, once its VolumeSnapshots exist.
+
+    now: seconds since the epoch.
+    """
     if snapshot.memory.volumes and not snapshot.has_finalizer:
         return SnapshotDecision(add_finalizer=True)
+    if missing := _find_missing(volumes):
+        # The status names no revision, so the annotation continues to count.
+        verdict = VolumeVerdict(phase=SnapshotPhase.IN_PROGRESS, reason=missing.reason, message=missing.message)
+        return _write(snapshot, verdict, now=now)
     return _write(snapshot, _judge_complete(snapshot, stack, snapshot.memory), now=now)
 
 
@@ -316,6 +325,26 @@ def _find_failure(volumes: Sequence[ObservedVolume]) -> SnapshotProblem | None:
         if each.state is VolumeState.FAILED:
             message = f"{name} of {each.volume.claim_text} failed: {each.message}"
             return SnapshotProblem(reason="VolumeSnapshotFailed", message=message)
+    return None
+
+
+def _find_missing(volumes: Sequence[ObservedVolume]) -> SnapshotProblem | None:
+    """Return the first VolumeSnapshot of a restored snapshot that does not exist, or that cannot be read."""
+    for each in volumes:
+        match each.state:
+            case VolumeState.ABSENT:
+                cause = "does not exist"
+            case VolumeState.OTHER:
+                cause = "was not created for this StackSnapshot and its revision"
+            case VolumeState.UNKNOWN | VolumeState.FAILED if not each.volume.uid:
+                cause = f"cannot be read: {each.message}"
+            case _:
+                continue
+        message = (
+            f"{describe(each.volume)} {cause}; restore it from a backup. To take the snapshot again, delete this "
+            f"StackSnapshot and create it without the annotation {names.ANNOTATION_CONTENT}"
+        )
+        return SnapshotProblem(reason="VolumeSnapshotsNotFound", message=message)
     return None
 
 

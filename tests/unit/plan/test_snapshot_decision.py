@@ -110,6 +110,28 @@ def test_a_complete_snapshot_stays_complete() -> None:
     assert snapshot_decision.decode(decision.status or {}) == memory
 
 
+@pytest.mark.parametrize(
+    ("state", "volume", "expected"),
+    [
+        (VolumeState.READY, READY, ("Complete", "Complete")),
+        (VolumeState.PENDING, READY, ("Complete", "Complete")),
+        (VolumeState.FAILED, READY, ("Complete", "Complete")),
+        (VolumeState.ABSENT, VOLUME, ("InProgress", "VolumeSnapshotsNotFound")),
+        (VolumeState.OTHER, VOLUME, ("InProgress", "VolumeSnapshotsNotFound")),
+        (VolumeState.UNKNOWN, VOLUME, ("InProgress", "VolumeSnapshotsNotFound")),
+        (VolumeState.FAILED, VOLUME, ("InProgress", "VolumeSnapshotsNotFound")),
+    ],
+)
+def test_a_restored_snapshot_is_complete_once_its_volumes_exist(
+    state: VolumeState, volume: SnapshotVolume, expected: tuple[str, str]
+) -> None:
+    memory = dataclasses.replace(BOUND, phase=SnapshotPhase.COMPLETE)
+    observed = (ObservedVolume(volume=volume, state=state, message="why"),)
+    decision = snapshot_decision.decide_restored(make(memory, is_restored=True), STACK, observed, now=NOW)
+    assert summarize(decision) == expected
+    assert ("revision" in (decision.status or {})) == (expected[0] == "Complete")
+
+
 def test_what_is_missing_is_said() -> None:
     stack = dataclasses.replace(STACK, claims=(), warnings=("the data of shop-data is not included",))
     decision = snapshot_decision.decide_binding(make(), stack, now=NOW)

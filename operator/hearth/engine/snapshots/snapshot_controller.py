@@ -167,7 +167,8 @@ class SnapshotController:
             waiting = dataclasses.replace(parsed, memory=SnapshotMemory())
             return snapshot_decision.decide_binding(waiting, await self._stacks.observe(snapshot), now=now)
         bound = stack_snapshots.bind_to_successor(parsed, stack, self._services)
-        return snapshot_decision.decide_restored(bound, self._stacks.observe_bound(bound.memory), now=now)
+        _, observed = await self._observe_volumes(snapshot, bound)
+        return snapshot_decision.decide_restored(bound, self._stacks.observe_bound(bound.memory), observed, now=now)
 
     async def _record_content(self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> None:
         """Write the annotation that keeps a complete snapshot complete if it is restored from a backup."""
@@ -188,10 +189,7 @@ class SnapshotController:
         if parsed.memory.phase is SnapshotPhase.COMPLETE:
             await self._record_content(snapshot, parsed)
             return snapshot_decision.decide_progress(parsed, stack, (), now=now)
-        volumes = self._find_volumes(snapshot, parsed)
-        if volumes.kind is not None:
-            self._services.snapshots.watch_volumes(volumes.kind)
-        observed = [await volumes.observe(each) for each in parsed.memory.volumes]
+        volumes, observed = await self._observe_volumes(snapshot, parsed)
         decision = snapshot_decision.decide_progress(parsed, stack, observed, now=now)
         if not decision.create:
             return decision
@@ -201,6 +199,15 @@ class SnapshotController:
         }
         observed = [await self._observe_created(volumes, each, errors) for each in observed]
         return snapshot_decision.decide_progress(parsed, stack, observed, now=now)
+
+    async def _observe_volumes(
+        self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot
+    ) -> tuple[VolumeSnapshots, list[ObservedVolume]]:
+        """Return the VolumeSnapshots of a snapshot and their states; watch them from now on."""
+        volumes = self._find_volumes(snapshot, parsed)
+        if volumes.kind is not None:
+            self._services.snapshots.watch_volumes(volumes.kind)
+        return volumes, [await volumes.observe(each) for each in parsed.memory.volumes]
 
     async def _observe_created(
         self, volumes: VolumeSnapshots, before: ObservedVolume, errors: dict[SnapshotVolume, ObservedVolume | None]
@@ -268,7 +275,7 @@ class SnapshotController:
         self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot, decision: SnapshotDecision
     ) -> bool:
         """Write the finalizer or the status; return whether anything was written."""
-        is_settled = parsed.memory.phase is SnapshotPhase.COMPLETE and not parsed.is_deleting
+        is_settled = parsed.memory.phase is SnapshotPhase.COMPLETE and not (parsed.is_deleting or parsed.is_restored)
         others = [each for each in snapshot.finalizers if each != names.SNAPSHOT_FINALIZER]
         try:
             if decision.add_finalizer or decision.remove_finalizer:
