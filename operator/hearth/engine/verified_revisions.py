@@ -69,7 +69,7 @@ def load(management_cluster: ManagementRevisions, hashes: HashFunction, stack: S
 
 
 def sort(revisions: Iterable[Revision], hashes: HashFunction, stack: StackObject) -> RevisionSet:
-    """Sort revisions by whether they count. Ignore other namespaces: no revision of the Stack can be there."""
+    """Divide revisions into verified and unverified ones. Those in other namespaces are not the Stack's; ignore them."""
     verified: list[Revision] = []
     tampered: list[Revision] = []
     unsigned: list[Revision] = []

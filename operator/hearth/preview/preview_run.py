@@ -288,7 +288,7 @@ class PreviewRun:
             lambda: step_execution.explain_internal_error(step),
         )
 
-    def _may_assume(self, resource: str) -> bool:  # noqa: ARG002 -- a test decides by it
+    def _may_assume(self, resource: str) -> bool:  # noqa: ARG002 -- StackTrial's override uses it
         """Return whether the object of a resource becomes ready."""
         return True
 

@@ -76,7 +76,7 @@ class ScriptFailure(Exception):
 
 
 class Runtime:
-    """Runtime for scripts: compiled once, each run in a new environment."""
+    """Runs scripts. Each script is compiled once, and each run has a new environment."""
 
     def __init__(self) -> None:
         self._lua = lua54.LuaRuntime(
@@ -105,7 +105,7 @@ class Runtime:
         return status[:SHORTENED], message[:SHORTENED]
 
     def _run_with_space(self, text: str, obj: Mapping[str, Any]) -> tuple[str, ...]:
-        """Run the script; if memory is short, once more without the other scripts, which are kept compiled."""
+        """Run the script. If memory runs out, drop all compiled scripts and try once more."""
         try:
             return self._run_once(text, obj)
         except lua54.LuaMemoryError:
@@ -149,5 +149,5 @@ def refuse_attribute(_object: object, name: object, _is_setting: bool) -> str:
 
 @functools.cache
 def get_runtime() -> Runtime:
-    """Return the runtime of this process, made on first use."""
+    """Return the runtime of this process. The first call creates it."""
     return Runtime()

@@ -66,7 +66,7 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         return tuple(sorted(self._stacks.get(stack_uid, {}).values(), key=lambda revision: revision.number))
 
     def find_former(self, uid: str, *, kind: str, namespace: str, name: str) -> Collection[tuple[str, Revision]]:
-        """Return the revisions of Stacks of that kind, namespace and name with another UID, each after that UID."""
+        """Return the revisions of earlier Stacks with that kind, namespace and name, each with the UID of its Stack."""
         uids = self._uids.get((kind, namespace, names.stack_label(name)), {})
         return [(each, revision) for each in uids if each != uid for revision in self.revisions(each)]
 

@@ -239,7 +239,7 @@ class CertificateSecret:
     async def load(self, *, hosts: Collection[str], now: datetime) -> CertificateSet | None:
         """Return the certificates to use, renewed if due; None while another program has not issued them yet.
 
-        Raises `ApiStatusError` with 409 if another replica is faster, or the namespace is missing: load again.
+        Raises `ApiStatusError` with 409 if another replica renewed them first or the namespace is missing: load again.
         """
         raw = await self.client.send_existing("get", SECRET, self._path)
         found = parse_secret(raw)

@@ -122,8 +122,8 @@ class ResourceGroupSpec(ApiModel):
 
     replicas: int = pydantic.Field(default=1, ge=0, le=limits.GROUP_MEMBERS, json_schema_extra={"format": "int32"})
     """Number of members. `kubectl scale`, a HorizontalPodAutoscaler and other tools can set it through the scale
-    subresource. Members have the lowest indices that no removal policy lists. Scaling down removes the members with the
-    highest indices first."""
+    subresource. The members use the lowest indices, except those that a removal policy lists. Scaling down removes the
+    members with the highest indices first."""
     template: MemberTemplate
     parameters: dict[str, Any] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.ENTRIES}

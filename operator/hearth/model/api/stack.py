@@ -356,10 +356,10 @@ class Healing(ApiModel):
 
 
 class ChangeWindow(Window):
-    """Times when a change of the definition can start: of the template, the parameters, or the objects that contain
-    them. Outside of the window, the operator keeps the running revision in its desired state, and the change waits. A
-    change that has started continues after the window ends. The first creation, rollbacks, the other fields of the spec
-    and the deletion of the Stack do not wait, nor do changed values of sensitive parameters. Default: at any time.
+    """Times when a change to the template, the parameters, or the objects that contain them can start. Outside of the
+    window, the operator keeps the running revision in its desired state, and the change waits. A change that has
+    started continues after the window ends. The following do not wait: the first creation, rollbacks, changes to other
+    fields of the spec, changed values of sensitive parameters, and the deletion of the Stack. Default: at any time.
     """
 
 

@@ -241,7 +241,7 @@ class ControllerState(ApiModel):
     cleared_breakpoints: list[str] | None = base.optional_list(PASSED_LIMIT)
     """Breakpoints that were cleared for the target, e.g. `web/PreUpdate`."""
     breakpoint_key: str | None = None
-    """Key that the children record for stops after changes, if it is not the revision."""
+    """Key that children record when they stop at a `Post…` hook. Absent if it is the revision number."""
     earlier_revision: Counter | None = None
     """Highest revision of all earlier targets, if it is higher than the target's revision."""
     post_delete: list[PostDeleteStatus] | None = base.optional_list(PASSED_LIMIT)
