@@ -120,16 +120,32 @@ class FinishedWork:
         known = tuple(each for each in (before.definitions if before is not None else ()) if each != shorten(hash_))
         entry = FinishedEntry(resource=resource, object=str(ref), definitions=(shorten(hash_), *known)[:DEFINITIONS])
         needed = self._size - (before.size if before is not None else 0) + entry.size
-        for other in [name for name in self.entries if name not in wanted and name != resource]:
+        dropped = [before] if before is not None else []
+        for other in self._find_dispensable(resource, wanted):
             if needed <= limits.FINISHED_BYTES:
                 break
-            needed -= self.entries[other].size
-            self._drop(other)
+            needed -= other.size
+            dropped.append(other)
         if needed > limits.FINISHED_BYTES:
             return False
-        self._drop(resource)
+        for each in dropped:
+            self._drop(each)
         self._store_entry(entry)
         return True
+
+    def _find_dispensable(self, resource: str, wanted: Container[str]) -> list[FinishedEntry]:
+        """Return the entries that can make room for one of a resource, the oldest first. wanted: see `add`.
+
+        An entry from before a restore is needed until its resource has finished again; then only a rollback uses it.
+        """
+        former = [each for each in self.former if each.resource not in wanted]
+        present = [each for name, each in self.entries.items() if name not in wanted and name != resource]
+        repeated = [
+            each
+            for each in self.former
+            if each.resource in wanted and (each.resource in self.entries or each.resource == resource)
+        ]
+        return [*former, *present, *repeated]
 
     def forget(self, resource: str, hash_: str = "") -> None:
         """Forget one definition of a resource, or all of its definitions, so that it runs again.
@@ -137,14 +153,12 @@ class FinishedWork:
         Definitions from before a restore have other hashes, so all of them are forgotten.
         """
         for each in [each for each in self.former if each.resource == resource]:
-            self.former = tuple(other for other in self.former if other is not each)
-            self._size -= each.size
-            self.version += 1
+            self._drop(each)
         entry = self.entries.get(resource)
         if entry is None:
             return
         left = tuple(each for each in entry.definitions if hash_ and each != shorten(hash_))
-        self._drop(resource)
+        self._drop(entry)
         if left:
             self._store_entry(FinishedEntry(resource=resource, object=entry.object, definitions=left))
 
@@ -175,9 +189,12 @@ class FinishedWork:
         self._size += entry.size
         self.version += 1
 
-    def _drop(self, resource: str) -> None:
-        entry = self.entries.pop(resource, None)
-        self._size -= entry.size if entry is not None else 0
+    def _drop(self, entry: FinishedEntry) -> None:
+        if entry.stack_uid:
+            self.former = tuple(each for each in self.former if each is not entry)
+        else:
+            del self.entries[entry.resource]
+        self._size -= entry.size
         self.version += 1
 
 

@@ -79,10 +79,11 @@ def test_an_oversized_record_is_not_kept(length: int, is_read: bool) -> None:
     assert bool(controller_revision.parse_revision(metadata).finished) == is_read
 
 
-def test_the_largest_record_is_read() -> None:
+@pytest.mark.parametrize("length", [1, 60], ids=["short names", "long names"])
+def test_the_largest_record_is_read(length: int) -> None:
     work, at = FinishedWork(), 0
-    ref = ObjectRef(group="batch", kind="Job", namespace="prod", name="n" * 63)
-    while work.add(f"resource-{at:060}", ref, HASHES.hash(at), wanted=()) and len(work.entries) == at + 1:
+    ref = ObjectRef(group="batch", kind="Job", namespace="prod", name="n" * length)
+    while work.add(f"{at:0{length}x}", ref, HASHES.hash(at), wanted=()) and len(work.entries) == at + 1:
         at += 1
     former = FinishedWork()
     former.load_former(work.encode(), stack_uid="0" * 36)

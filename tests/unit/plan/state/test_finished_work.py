@@ -174,3 +174,39 @@ def test_work_from_before_a_restore_is_recognized_by_its_former_hash_until_it_is
         assert not each.has_former("migrate", None, lambda uid: after.of_stack(uid).hash("v2"))
     again.forget("migrate", after.hash("v1"))
     assert again.encode() == []
+
+
+def make_full_former() -> tuple[FinishedWork, list[str]]:
+    """A restored Stack whose record is full, and the names of its resources."""
+    work, names = FinishedWork(), [f"work-{number}" for number in range(1_000)]
+    full = [name for name in names if work.add(name, ref(f"shop-{name}"), hash_of(1), wanted=names)]
+    restored = FinishedWork()
+    restored.load_former(work.encode(), stack_uid="0" * 36)
+    assert 400 < len(full) < len(names)
+    return restored, full
+
+
+def test_work_from_before_a_restore_makes_room_once_its_resource_left_the_template() -> None:
+    restored, full = make_full_former()
+    assert restored.add("new", ref("shop-new"), hash_of(1), wanted=("new",))
+    assert restored.has("new", hash_of(1))
+    assert len(orjson.dumps(restored.encode())) <= limits.FINISHED_BYTES
+    kept = {each.resource for each in restored.former}
+    assert full[-1] in kept
+    assert full[0] not in kept
+
+
+def test_work_from_before_a_restore_makes_room_once_its_resource_finished_again() -> None:
+    restored, full = make_full_former()
+    again = FinishedWork()
+    again.load_former(restored.encode()[:300], stack_uid="0" * 36)
+    wanted = full[:300]
+    assert all(again.add(name, ref(f"shop-{name}"), hash_of(2), wanted=wanted) for name in wanted)
+    assert again.add("new", ref("shop-new"), hash_of(1), wanted=(*wanted, "new"))
+
+
+def test_work_from_before_a_restore_stays_until_its_resource_finishes_again() -> None:
+    restored, full = make_full_former()
+    before = restored.encode()
+    assert not restored.add("new", ref("shop-new"), hash_of(1), wanted=(*full, "new"))
+    assert restored.encode() == before
