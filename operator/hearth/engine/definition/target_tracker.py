@@ -269,6 +269,8 @@ class TargetTracker:
         choice = target_choice.choose_target(request, before=before, hashes=hashes, completed=completed)
         if hold is None or not change_hold.is_change(choice, hashed, before=before, hashes=hashes, completed=completed):
             return choice
+        # A revision that a crashed process stored is abandoned now. It waits if its definition returns.
+        self._highest_stored = max(hashes, default=0)
         return change_hold.keep_running(
             choice,
             before=before,

@@ -243,7 +243,7 @@ class ControllerState(ApiModel):
     breakpoint_key: str | None = None
     """Key that children record when they stop at a `Post…` hook. Absent if it is the revision number."""
     earlier_revision: Counter | None = None
-    """Highest revision of all earlier targets, if it is higher than the target's revision."""
+    """Highest revision that may have run before the target, if it is not lower than the revision of the target."""
     post_delete: list[PostDeleteStatus] | None = base.optional_list(PASSED_LIMIT)
     """Resources that wait at a breakpoint after the deletion of their children."""
     removed_members: list[Counter] | None = base.optional_list(limits.REMOVED_MEMBERS)

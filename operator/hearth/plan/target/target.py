@@ -164,7 +164,7 @@ class Target:
     breakpoint_key: str = ""
     """The key that records the stops after its changes; "" for the number of its revision."""
     earlier_revision: int = 0
-    """The highest revision of all earlier targets, if it is above this target's revision; otherwise 0."""
+    """The highest revision that may have run before this target, if it is not lower than its own revision; otherwise 0."""
     suspend: SuspendTransition | None = None
     """The last change of `spec.suspended`, if it determines the current action of this target."""
     cluster: str = ""
@@ -198,7 +198,7 @@ class Target:
 
     @property
     def highest_revision(self) -> int:
-        """Return the highest revision that was a target until now."""
+        """Return the highest revision that may have been a target until now."""
         return max(self.revision, self.earlier_revision)
 
     @property

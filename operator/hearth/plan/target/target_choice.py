@@ -218,7 +218,9 @@ class TargetContext:
     is_recalled: bool = False
     """Whether the previous target comes from a status, so that this process does not know if it completed."""
     highest_stored: int = 0
-    """If the status is lost: the highest number of a stored revision. Each of them may have run."""
+    """The highest number of a stored revision if each of them may have run, and none is in progress: if the status is
+    lost, or while a definition waits. Otherwise 0.
+    """
     is_retried: bool = False
     """Whether the user restarts its timeout."""
     is_unseen: bool = False
@@ -253,9 +255,10 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
             cluster=context.cluster,
             definition_revision=context.definition_revision,
             removed=removed,
+            earlier_revision=max(before.earlier_revision, context.highest_stored),
         )
     cleared, breakpoint_key = _find_breakpoints(before, revision, context)
-    highest = before.highest_revision if before is not None else context.highest_stored
+    highest = max(before.highest_revision if before is not None else 0, context.highest_stored)
     return Target(
         revision=revision,
         cause=choice.cause,
@@ -276,7 +279,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
         detached=before.detached if before is not None else (),
         cleared=cleared,
         breakpoint_key=breakpoint_key,
-        earlier_revision=highest if highest > revision else 0,
+        earlier_revision=highest if highest >= revision else 0,
     )
 
 

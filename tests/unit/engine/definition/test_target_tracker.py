@@ -18,7 +18,7 @@ from hearth.plan.target.target_choice import TargetContext
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
-from support.stories import stack_manifests
+from support.stories import stack_manifests, story
 from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.units import stack_objects
@@ -239,3 +239,28 @@ async def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing(wor
     status = await read_status(world)
     assert await read_data(world) == {"v": "2"}
     assert (status["historyUnknown"], status["target"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")
+
+
+async def edit_in_closed_window(world: FakeWorld, value: str) -> tuple[str, Object]:
+    """Replace the definition and restart the operator; return the phase and the data of the object."""
+    await world.kill_controller()
+    await world.user.replace_spec(STACK, story.set_window(make_spec(value, window="closed"), now=world.now()))
+    await world.start_controller()
+    await world.wait_rest()
+    return (await read_status(world))["phase"], await read_data(world)
+
+
+@fake_world.in_world
+async def test_a_change_that_a_crash_and_a_later_edit_ended_waits_for_the_window(world: FakeWorld) -> None:
+    await begin(world)
+    world.traffic.denied.add(("status", "Stack"))
+    await world.user.replace_spec(STACK, make_spec("3"))
+    await world.wait(5)
+    await world.kill_controller()
+    world.traffic.denied.clear()
+    stored = [raw["revision"] for _, raw in world.server.everything() if raw["kind"] == "ControllerRevision"]
+    assert (max(stored), (await read_status(world))["revision"]) == (3, 2)
+
+    assert await edit_in_closed_window(world, "4") == ("UpdateStopped", {"v": "2"})
+    assert await edit_in_closed_window(world, "3") == ("UpdateStopped", {"v": "2"})
+    assert await edit_in_closed_window(world, "2") == ("UpdateComplete", {"v": "2"})

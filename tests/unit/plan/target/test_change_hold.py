@@ -159,3 +159,19 @@ def test_a_restore_in_progress_continues() -> None:
     before = make_target(1, TargetCause.ROLLBACK, rollback=RESTORE)
 
     assert keep(before).restore == RESTORE
+
+
+def test_a_stored_revision_waits_if_another_definition_waited_in_the_meantime() -> None:
+    before = make_target(1, is_completed=True)
+    held = change_hold.keep_running(SPEC, before=before, hashes=HASHES, completed=CompletedRevisions(last=1))
+    context = TargetContext(now=200.0, highest_stored=2)
+    kept = target_choice.start_target(held, revision=1, before=before, context=context)
+
+    def is_change(target: Target) -> bool:
+        return change_hold.is_change(SPEC, "two", before=target, hashes=HASHES, completed=CompletedRevisions(last=1))
+
+    assert (is_change(before), is_change(kept)) == (False, True)
+    assert target_status.decode(target_status.encode(kept)) == kept
+    # Its first step waits until the status contains the target, so that it continues after a crash.
+    started = target_choice.start_target(SPEC, revision=2, before=kept, context=TargetContext(now=300.0))
+    assert (started.revision, started.earlier_revision) == (2, 2)
