@@ -155,7 +155,7 @@ def find_pinned(services: Services, stack: StackObject) -> frozenset[int] | None
 
 
 def bind_to_successor(parsed: ParsedSnapshot, stack: StackObject, services: Services) -> ParsedSnapshot:
-    """Return a restored snapshot as one of that Stack, if the Stack was restored too; otherwise unchanged."""
+    """Return a snapshot, bound to that Stack if both were restored from a backup."""
     if not parsed.is_restored or parsed.memory.stack_uid not in former_stacks.find_former_uids(services, stack):
         return parsed
     return replace(parsed, memory=replace(parsed.memory, stack_uid=stack.uid))
@@ -179,7 +179,7 @@ class VolumeSnapshots:
         return find_volume_kind(self.cluster)
 
     async def observe(self, volume: SnapshotVolume, *, observed_error: ObservedVolume | None = None) -> ObservedVolume:
-        """Return the state of a VolumeSnapshot. observed_error: why it could not be created; counts while it does not exist."""
+        """Return the state of a VolumeSnapshot. observed_error: why it could not be created, while it does not exist."""
         kind = self.kind
         if kind is None or (denial := self.boundary.find_denial(make_volume_ref(volume.namespace, volume.snapshot))):
             return ObservedVolume(
@@ -267,7 +267,7 @@ def make_volume_snapshot(
 
 
 def find_signature(live: Mapping[str, Any], claim: str) -> str:
-    """Return the signature of a live VolumeSnapshot of that claim, which anyone may have written; "" for none."""
+    """Return the unverified signature of a live VolumeSnapshot of that claim, or "" if it has none."""
     signature = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
     source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
     return signature if isinstance(signature, str) and source == claim else ""

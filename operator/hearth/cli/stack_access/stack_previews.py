@@ -84,7 +84,7 @@ async def preview_stack(session: Session, stack: StackState, wanted: Object, *, 
 
 
 def add_definer(tenancy: Tenancy, form: InstanceForm) -> Tenancy:
-    """Return the tenancy with the account of the StackDefinition, which the operator allows."""
+    """Return the tenancy that allows the account of the StackDefinition, because the operator allows it."""
     if form.definer is None:
         return tenancy
     return dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
@@ -301,7 +301,7 @@ async def preview_deletion(session: Session, present: Object, *, tenancy: Tenanc
 
 
 async def read_revisions(session: Session, present: Object | None) -> list[tuple[Revision, Object]]:
-    """Return the stored revisions of the Stack with their definitions. Raises ApiStatusError if the user may not."""
+    """Return the stored revisions of the Stack. Raises ApiStatusError if the user lacks permission to read them."""
     if present is None:
         return []
     stored = await revisions.list_revisions(session, StackState(present))
@@ -392,7 +392,7 @@ async def preview_definition(
 ) -> DefinitionPreview:
     """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable.
 
-    template: of the definition, which may be in other objects; show: receives the progress.
+    template: the template of the definition, which may come from other objects; show: receives the progress.
     """
     # This imports the models of all of Hearth's kinds, which no preview of a Stack needs.
     from hearth.engine.stack_definitions import definition_objects
@@ -471,7 +471,7 @@ async def preview_all(
     tenancy: Tenancy,
     show: Callable[[str], None],
 ) -> list[Preview]:
-    """Return the previews, a few at a time."""
+    """Return the previews of all instances, making a few at a time."""
     slots, done = asyncio.Semaphore(CONCURRENCY), 0
 
     async def preview(each: Object) -> Preview:

@@ -45,7 +45,7 @@ def reject_definition(
 def reject_revision(
     error: InvalidDefinition | SourceNotFound | TamperedRevision, *, number: int, action: str
 ) -> DefinitionRejection:
-    """Explain why the revision of this number cannot be activated. action: the purpose of that, e.g. `roll back to`."""
+    """Explain why the revision of this number cannot be activated. action: the intended action, e.g. `roll back to`."""
     cause = describe_mistakes(error) if isinstance(error, InvalidDefinition) else str(error)
     return DefinitionRejection(
         reason=TAMPERED if isinstance(error, TamperedRevision) else "RevisionUnavailable",
@@ -63,7 +63,7 @@ def reject_rollback_request(error: RollbackRevisionNotFound, revision: Revision 
 
 
 def describe_mistakes(error: InvalidDefinition, *, consequence: str = UNCHANGED) -> str:
-    """Describe all errors in one message, one line each. The first line has the first error: lists show no other."""
+    """Describe all errors, one per line. The first line has the first error, because lists show only that line."""
     count = len(error.mistakes)
     first, *others = [str(mistake)[: limits.MISTAKE_LENGTH] for mistake in error.mistakes[: limits.MISTAKES]]
     head = f"{first} ({consequence})" if count == 1 else f"{first} (1 of {count} errors; {consequence})"

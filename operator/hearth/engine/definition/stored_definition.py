@@ -78,7 +78,7 @@ def hash_record(recorded: Mapping[str, Any], hashes: HashFunction) -> str:
 
 
 def is_as_stored(recorded: Mapping[str, Any], hashed: str, hashes: HashFunction) -> bool:
-    """Return whether the content matches the hash from the time of storage."""
+    """Return whether the content still matches the hash that was stored with it."""
     try:
         return hash_record(recorded, hashes) == hashed
     except (TypeError, ValueError, RecursionError):

@@ -54,7 +54,7 @@ class Expiry(StackPart):
         """Monotonic time in seconds of the next allowed request."""
 
     def update(self, stack: StackObject, planner: StackPlanner | None) -> None:
-        """Find the end of the Stack, and request its deletion when it has come."""
+        """Find the end of the Stack, and request its deletion when that time has come."""
         self.expires_at, self.warning, self.seconds_left = None, "", math.inf
         lifetime = self._definition_sync.options.expires_after
         if lifetime is None or stack.deleting:
@@ -74,14 +74,14 @@ class Expiry(StackPart):
             self._tasks.run(TASK, self._delete)
 
     def _find_end(self, stack: StackObject, planner: StackPlanner | None) -> float | None:
-        """Return when the Stack is deleted, or None if it is not, also because it is protected."""
+        """Return when the Stack is deleted, or None if it does not expire or is protected."""
         end = find_end(stack)
         if end is None or protection.find_within(self._uid, self._services, planner=planner):
             return None
         return end
 
     def _may_ask(self) -> bool:
-        """Return whether a request may be sent now; otherwise the next look is when it may."""
+        """Return whether a request may be sent now; if not, the next look is scheduled for when it may."""
         self.seconds_left = self._retry_at - self._services.clock.monotonic()
         return self.seconds_left <= 0 and TASK not in self._tasks
 
@@ -101,7 +101,7 @@ class Expiry(StackPart):
         if stack is None or end is None or end > now or options.parse(stack.settings).is_paused:
             return
         self._problem = ""
-        # Its event may come later than the next look.
+        # The watch event of the deletion may arrive after the next look, so delay the next request.
         self._delay = min(2 * self._delay, RETRY)
         try:
             await self._services.management_cluster.delete_stack(stack)

@@ -207,7 +207,7 @@ ONE_SOURCE: JsonDict = {
 
 class Resource(ApiModel):
     """One named entry of a template. It describes one object, called its child. With `forEach` it describes several
-    objects, and with `externalRef` objects that exist independently of the Stack.
+    objects, and with `externalRef`, objects that exist independently of the Stack.
     """
 
     model_config = base.validated(ONE_SOURCE)
@@ -396,9 +396,9 @@ class StackSpec(ApiModel):
     either. Default: false."""
     expires_after: Lifetime | None = None
     """Lifetime of the Stack, e.g. `72h`. The operator deletes the Stack when this time has passed since its creation.
-    The condition `Expiring` and an Event warn one hour before, or one tenth of this time before if that is longer. A
-    protected Stack does not expire. A paused Stack is not deleted until it is no longer paused. Between `10s` and ten
-    years. Default: the Stack does not expire."""
+    The condition `Expiring` and an Event warn in advance, by one hour or by one tenth of the lifetime, whichever is
+    longer. A protected Stack does not expire. A paused Stack is not deleted until it is no longer paused. Between `10s`
+    and ten years. Default: the Stack does not expire."""
     window: ChangeWindow | None = None
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to

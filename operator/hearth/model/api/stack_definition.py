@@ -323,7 +323,7 @@ class RolloutStatus(ApiModel):
     """Progress of the rollout of the newest revision."""
 
     revision: Counter
-    """The revision that is rolled out."""
+    """The revision that is being rolled out."""
     completed: Counter | None = None
     """The last revision that completed its rollout. New instances start with it."""
     phase: Literal["Progressing", "Paused", "Stopped", "RollingBack", "RolledBack", "Complete"]
@@ -342,10 +342,11 @@ class RolloutStatus(ApiModel):
     waiting: Counter
     """Number of instances that wait for their update."""
     held: Counter
-    """Number of instances that are not updated: their users paused, suspended, stopped or pinned them or rolled them
-    back, or something that their users control prevents the update, e.g. parameters that do not fit, or a quota."""
+    """Number of instances that are not updated because a user paused, suspended, stopped, pinned or rolled back the
+    instance, or because something that its users control prevents the update, e.g. parameters that do not fit, or a
+    quota."""
     ready_since: Timestamp | None = None
-    """Time when all instances of the wave became ready, during the pause after the wave."""
+    """Set during the pause after a wave: time when all instances of the wave became ready."""
     restart: str | None = pydantic.Field(default=None, max_length=253)
     """The last handled value of `hearth.dev/rollout-restart`."""
     instances: list[ReportedInstance] | None = base.optional_list(20)

@@ -306,8 +306,8 @@ class StackStatus(ConvergenceStatus):
     """When the operator deletes the Stack (RFC 3339, UTC), because of `spec.expiresAfter`."""
     held_change: HeldChangeStatus | None = None
     revision: Counter | None = None
-    """Number of the definition (template and parameters) that runs. The first accepted definition is 1, the next new
-    one 2. An earlier definition that is used again keeps its number."""
+    """Number of the running definition (template and parameters). The first accepted definition is 1, the next new one
+    2. An earlier definition that is used again keeps its number."""
     last_completed_revision: Counter | None = None
     """The revision that completed most recently."""
     previous_completed_revision: Counter | None = None

@@ -27,7 +27,7 @@ RELATIVE = frozenset({".", ".."})
 
 
 def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
-    """Find the errors in evaluated metadata; missing or null values are valid. path: of the metadata."""
+    """Find the errors in evaluated metadata; missing or null values are valid. path: the path of the metadata."""
     if metadata is None:
         return
     if not isinstance(metadata, Mapping):
@@ -47,7 +47,7 @@ def find_mistakes_in_names(metadata: Mapping[str, Any], *, path: str) -> Iterato
 
 
 def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:
-    """Find the errors in a map of texts. Its values are not quoted: they may be sensitive."""
+    """Find the errors in a map of strings. Errors do not quote the values, which may be sensitive."""
     if texts is None:
         return
     if not isinstance(texts, Mapping):
@@ -65,7 +65,7 @@ def find_reason(mistake: Mistake) -> str:
 
 
 def object_to_name(name: Any) -> str:
-    """Return why the value is not a valid object name, or "" if it may be one."""
+    """Return why the value is not a valid object name, or "" if it could be one."""
     if not isinstance(name, str):
         return f"must be text, found {error_hints.describe(name)}; put it in quotes{OR_CONVERT}"
     if not name:
@@ -80,7 +80,7 @@ def object_to_name(name: Any) -> str:
 
 
 def object_to_namespace(namespace: Any) -> str:
-    """Return why the value is not a valid namespace name, or "" if it may be one."""
+    """Return why the value is not a valid namespace name, or "" if it could be one."""
     objection = object_to_name(namespace)
     if objection or NAMESPACE.fullmatch(namespace):
         return objection

@@ -220,7 +220,7 @@ class Builder:
         return bool(self._frames) and isinstance(self._frames[-1].value, dict) and self._frames[-1].key is _ABSENT
 
     def _put(self, value: Any, mark: yaml.Mark, height: int) -> None:
-        """Store a complete value in its parent. height: its levels of maps and lists."""
+        """Store a complete value in its parent. height: how deeply its maps and lists are nested."""
         if not self._frames:
             self._root = value
             return
@@ -277,7 +277,7 @@ INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o[0-7_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9]
 FLOAT = re.compile(
     r"[-+]?(?:\.[0-9_]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?$|[-+]?\.(?:inf|Inf|INF)$|\.(?:nan|NaN|NAN)$"
 )
-# In this order: a scalar that is not an integer may still be a float, as `08` is.
+# The order matters: a scalar that is not an integer may still be a float, like `08`.
 PLAIN = (
     (
         "bool",
@@ -333,11 +333,11 @@ class Dumper(yaml.CSafeDumper):
     """Writes every value in place, and text of several lines as a block."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 -- PyYAML requires it
-        """Return true: anchors would depend on the program's memory."""
+        """Return true, so that PyYAML writes no anchors. They would depend on which objects share memory."""
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
-        """Quote text that any parser might take for another type, or that a reader sees as another one."""
+        """Quote text that a parser might take for another type, or that looks like other text to a reader."""
         style = '"' if MISLEADING.search(text) else "|" if "\n" in text else None
         return self.represent_scalar(f"{TAG}str", text, style=style)
 
@@ -401,7 +401,7 @@ def _escape(found: re.Match[str]) -> str:
 def read_scalar(kind: str, text: str, mark: yaml.Mark) -> Any:
     """Return the value of a scalar whose tag ends in `kind`.
 
-    Raises ValueError if the text does not fit, yaml.YAMLError if the tag is not of JSON.
+    Raises ValueError if the text does not match the tag, yaml.YAMLError if JSON has no such type.
     """
     match kind:
         case "null":

@@ -113,7 +113,7 @@ class StepModel(ApiModel):
 
 
 class CaseModel(StepModel):
-    """One test: a new Stack in a cluster without other objects than those it lists."""
+    """One test: a new Stack in a cluster that contains only the objects that the test lists."""
 
     name: str = pydantic.Field(min_length=1)
     """What the test shows, as a sentence."""

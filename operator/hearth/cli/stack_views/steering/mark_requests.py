@@ -60,7 +60,7 @@ def find_refusal(stack: StackState, resource: str) -> str:
 
 
 def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object:
-    """Return the HealthMark to create; it is deleted with its Stack. reason: None to take back a mark."""
+    """Return the HealthMark to create; it is deleted with its Stack. reason: None removes a mark."""
     prefix = f"{stack.name}-{names.kebab(re.sub(r'[^a-zA-Z0-9]+', '-', resource).strip('-'))}"
     kind = stack.kind
     owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": stack.name, "uid": stack.uid}
