@@ -6,6 +6,7 @@ the result is written to.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -169,9 +170,15 @@ def make_root_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
 
 
 def make_structural_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Make the structural schema of `model`."""
-    schema = model.model_json_schema(by_alias=True, mode="validation")
+    """Make the structural schema of `model`. The caller may change its nodes."""
+    schema = find_json_schema(model)
     return convert(schema, definitions=schema.get("$defs", {}))
+
+
+@functools.cache
+def find_json_schema(model: type[pydantic.BaseModel]) -> Mapping[str, Any]:
+    """Return pydantic's schema of `model`. It takes some 30 ms of CPU time, and each look at a StackDefinition needs three."""
+    return model.model_json_schema(by_alias=True, mode="validation")
 
 
 def convert(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:

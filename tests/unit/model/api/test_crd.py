@@ -83,6 +83,11 @@ def test_an_optional_field_is_one_that_is_not_required(properties: dict[str, Any
     assert "several" not in crd.make_structural_schema(Outer)["required"]
 
 
+def test_a_caller_may_change_the_schema(properties: dict[str, Any]) -> None:
+    properties["inner"]["properties"]["more"] = {"type": "string"}
+    assert list(crd.make_structural_schema(Outer)["properties"]["inner"]["properties"]) == ["size"]
+
+
 def test_a_default_is_kept_and_null_is_none(properties: dict[str, Any]) -> None:
     assert properties["flag"] == {"type": "boolean", "default": True}
     assert "default" not in properties["anything"]
