@@ -716,10 +716,11 @@ class StackDefinitionController:
                 now=times.format_time(self._services.clock.now()),
             ),
         }
-        if all(before.get(key) == value for key, value in status.items()):
+        stored = {key: without_nulls(value) for key, value in status.items()}
+        if all(before.get(key) == value for key, value in stored.items()):
             return False
         await self._client.write_definition_status(raw, status)
-        raw["status"] = {**before, **status}
+        raw["status"] = {**before, **stored}
         if is_news(before, reason, message) and (type_ := EVENT_TYPES.get(reason)) is not None:
             owner_stack, emit = self._make_owner(raw), self._services.management_cluster.emit_event
             await emit(owner_stack, type_=type_, reason=reason, message=announcement or message)
@@ -756,3 +757,8 @@ def is_news(status: Object, reason: DefinitionReason, message: str) -> bool:
     ready = conditions.find(status, "Ready")
     has_own_message = reason == DefinitionReason.INVALID_DEFINITION
     return ready.get("reason") != reason or (has_own_message and ready.get("message") != message)
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a field of a status as the API server stores it: a null in a merge patch removes its key."""
+    return {key: each for key, each in value.items() if each is not None} if isinstance(value, dict) else value
