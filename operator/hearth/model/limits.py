@@ -140,7 +140,7 @@ EXPRESSIONS = 50_000
 EXPRESSIONS_IN_TEXT = 500
 """Expressions in one text."""
 FIELD_LENGTH = 256
-"""Characters of the path of one field."""
+"""Maximum length of a field path, in characters."""
 ENVIRONMENT_RULES = 100
 """Breakpoints or restricted actions. Each is checked for every action on a resource."""
 GLOB_LENGTH = 256

@@ -29,7 +29,7 @@ HOST: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 ADDRESS_WITH_PORT: Final = re.compile(r"(\d+(?:\.\d+){3}):\d+|\[([0-9A-Fa-f:.]+)\](?::\d+)?")
 """An address in X-Forwarded-For, as some proxies write it."""
 IPV6_NETWORK_BITS: Final = 64
-"""The part of an IPv6 address that one user can choose freely is the rest."""
+"""Prefix length of an IPv6 address: a single user can choose all bits after it."""
 
 
 class InvalidUrl(errors.HearthError):

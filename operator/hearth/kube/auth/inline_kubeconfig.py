@@ -169,7 +169,7 @@ def find_entry(config: Mapping[str, Any], sort: str, name: object, *, named_by: 
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise errors.KubeconfigRefused(f"{sort}s is not a list of maps; a kubeconfig needs it")
     if not isinstance(name, str) or not name:
-        raise errors.KubeconfigRefused(f"{named_by} is missing; set it to one of its {sort}s")
+        raise errors.KubeconfigRefused(f"{named_by} is not set; set it to one of the {sort}s in the kubeconfig")
     for at, each in enumerate(entries):
         if each.get("name") == name:
             content = each.get(sort)

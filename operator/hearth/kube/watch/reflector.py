@@ -313,7 +313,9 @@ class Reflector:
                 self._complete(version)
                 return
             page = await self._get_page(token)
-        raise watch_errors.interrupt(WatchEndReason.BROKEN, f"a list of more than {self._server.options.pages} pages")
+        raise watch_errors.interrupt(
+            WatchEndReason.BROKEN, f"the list has more than {self._server.options.pages} pages"
+        )
 
     async def _get_page(self, token: str) -> Object:
         """Return a page of the list; use a smaller page if a larger one exceeds the size limit."""

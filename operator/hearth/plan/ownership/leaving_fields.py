@@ -23,7 +23,7 @@ from hearth.plan.ownership.field_ownership import Node
 PLACEHOLDER = "before-first-apply"
 """The field manager that the API server records for the fields of an object without a record of ownership."""
 MISSING = object()
-"""The value of a field that an object does not have."""
+"""Placeholder for the value of a missing field."""
 ALLOCATED = frozenset({"f:clusterIP", "f:clusterIPs", "f:ipFamilies", "f:nodePort", "f:healthCheckNodePort"})
 """Fields of a Service that the API server chooses if the definition does not set them. Once chosen, their values
 stay."""

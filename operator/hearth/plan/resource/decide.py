@@ -238,7 +238,7 @@ def explain_order(wanted: DesiredResource, child: Child) -> str:
 
 
 def stop_former(context: ResourceContext) -> ResourceStatus | None:
-    """Plan the deletion of objects of another kind or name whose Pods would run next to the Pods of the new object."""
+    """Plan the deletion of objects of another kind or name whose Pods would run at the same time as those of the new object."""
     running = [each for each in context.children if each.is_identified and each.kind.key in workloads.POD_KINDS]
     if not (running and replacement.stops_first(context.resource, context.desired)):
         return None
@@ -246,7 +246,9 @@ def stop_former(context: ResourceContext) -> ResourceStatus | None:
         if child.deleting:
             return assess_child(context, child)
         if is_retained(context, child):
-            message = f"its Pods would run next to the Pods of {child.ref}; {explain_retained(context, child)}"
+            message = (
+                f"its Pods would run at the same time as the Pods of {child.ref}; {explain_retained(context, child)}"
+            )
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
         order = explain_order(context.desired, child)
         return step_planning.plan_delete(context, child, f"is replaced because its kind or name changed: {order}")

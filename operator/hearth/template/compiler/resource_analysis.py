@@ -53,7 +53,7 @@ class AnalyzedDocument:
 
     parsed: ParsedManifest
     expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
-    """By path, the pieces of each string with expressions."""
+    """Parsed parts of each string that contains expressions, by path."""
     when: ConditionValue | None = None
 
     @property

@@ -12,7 +12,8 @@ _FORM = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))([KMGTPE]i|[numkMGTP
 _BINARY = {f"{letter}i": Fraction(1024) ** power for power, letter in enumerate("KMGTPE", start=1)}
 _DECIMAL = {"n": -3, "u": -2, "m": -1, "": 0, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 LONGEST = 64
-"""Characters; the largest that Kubernetes accepts has some thirty. Calculation time grows with length."""
+"""Maximum length in characters. The longest quantity that Kubernetes accepts has about thirty. Calculation time grows
+with length."""
 _NANO = Fraction(1, 10**9)
 """Kubernetes rounds finer values up."""
 _LARGEST_EXPONENT = 400

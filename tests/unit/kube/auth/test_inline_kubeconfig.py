@@ -149,7 +149,7 @@ def test_a_client_certificate_needs_its_key() -> None:
         ({"cluster": {"server": None}}, "is not a URL"),
         ({"context": {"namespace": "../kube-system"}}, "contexts[1].context.namespace is not the name of a namespace"),
         ({"context": {"user": "missing"}}, "contexts[1].context.user does not match an entry of users"),
-        ({"context": {"cluster": None}}, "contexts[1].context.cluster is missing"),
+        ({"context": {"cluster": None}}, "contexts[1].context.cluster is not set"),
     ],
 )
 def test_anything_but_inline_credentials_is_refused(changed: dict[str, Any], said: str) -> None:
