@@ -217,10 +217,16 @@ class ThreatWorld:
         for namespace in self.api.list("Namespace", labelSelector=LABEL):
             name = namespace["metadata"]["name"]
             for kind in CLEARED:
-                self.api.delete_all(kind, name)
+                self._delete_all(kind, name)
             self.api.delete("Namespace", "", name)
         for kind in ("ConfigMap", "Secret", "Lease"):
-            self.api.delete_all(kind, "hearth-system")
+            self._delete_all(kind, "hearth-system")
+
+    def _delete_all(self, kind: str, namespace: str) -> None:
+        # The API server still asks a deleted admission webhook for a moment, which may refuse.
+        self.wait_for(
+            lambda: self.api.delete_all(kind, namespace).is_accepted, what=f"the deletion of each {kind} in {namespace}"
+        )
 
 
 def make_stack(
