@@ -315,6 +315,8 @@ def add_members(resource: HeatResource, scope: TemplateScope) -> str:
         reference.pop("spec")
         size = heat_values.to_cel(read_size(resource, scope))
         is_known = not re.search(r"\.(status|spec|data)\b", size)
-        ready = {"readyWhen": Finished([f"size({name}) >= {size}"])} if is_known else {}
+        # The members may be seen later than the group that counts them as ready.
+        is_ready = f"{name}.all(each, each.status.conditions.exists(it, it.type == 'Ready' && it.status == 'True'))"
+        ready = {"readyWhen": Finished([f"size({name}) >= {size}", is_ready])} if is_known else {}
         scope.extra[name] = {**ready, "externalRef": reference}
     return name

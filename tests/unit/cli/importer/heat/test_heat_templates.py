@@ -308,6 +308,10 @@ def test_attributes_of_members_are_read_from_their_list() -> None:
     assert found.resources["workersMembers"]["externalRef"]["metadata"] == {
         "selector": {"matchLabels": {"hearth.dev/stack": "${stack.name}-workers"}}
     }
+    assert found.resources["workersMembers"]["readyWhen"] == [
+        "size(workersMembers) >= params.count",
+        "workersMembers.all(each, each.status.conditions.exists(it, it.type == 'Ready' && it.status == 'True'))",
+    ]
     outputs = found.spec["template"]["outputs"]
     assert outputs["addresses"]["value"] == "${workersMembers.map(each, each.status.outputs.firstAddress)}"
     assert outputs["first"]["value"].endswith("['hearth.dev/resource'] == '0')[0].status.outputs.firstAddress}")
