@@ -6,7 +6,7 @@
         tenant = threats.tenant()                         # a fresh namespace
         author = tenant.author()                          # may write Stacks alone; author(CONFIG_MAPS): those too
         author.create(make_stack(tenant.namespace, "shop", {"a": make_config_map("a", {"k": "v"})}))
-        threats.canary()                                  # another tenant's new Stack is complete within 10 s
+        threats.canary()                                  # another tenant's new Stack is complete within 10 s of the operator's time
         threats.wait_phase(tenant.namespace, "shop", "CreateFailed")
         assert threats.operator.get("/healthz").is_ok
 

@@ -68,6 +68,8 @@ class Operator:
     process: subprocess.Popen[bytes] | None = None
     memory_limit: int = 0
     """Maximum bytes of address space; 0 for no limit. Takes effect at the next start."""
+    _delays_before: float = 0.0
+    """Seconds that earlier processes waited for a processor."""
 
     # ------------------------------------------------------------ its life
 
@@ -96,6 +98,7 @@ class Operator:
     def kill(self) -> None:
         """SIGKILL, and wait for the end."""
         if self.process is not None:
+            self._delays_before += self._read_delays()
             self.process.kill()
             self.process.wait()
 
@@ -207,6 +210,19 @@ class Operator:
         """CPU time that it used since its start."""
         fields = self._find_file("stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def read_clock(self) -> float:
+        """Monotonic time in seconds without the time during which other processes had the processors.
+
+        The time on an idle machine, for limits that a busy one must not exceed.
+        """
+        return time.monotonic() - self._delays_before - self._read_delays()
+
+    def _read_delays(self) -> float:
+        """Seconds that the main thread was ready to run and had no processor."""
+        if not self.is_alive:
+            return 0.0
+        return int(self._find_file("schedstat").read_text().split()[1]) / 1e9
 
     def _read_status(self, name: str) -> float:
         found = re.search(rf"{name}:\s+(\d+) kB", self._find_file("status").read_text())
