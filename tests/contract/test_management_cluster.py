@@ -234,6 +234,17 @@ async def test_source_that_is_a_template(bench: Bench) -> None:
     await bench.user.delete(Address.of(manifest))
 
 
+async def test_the_creator_of_a_source_is_the_stack_in_its_labels(bench: Bench, source: ObjectRef) -> None:
+    manifest = bench.config("source", metadata={"labels": {names.LABEL_STACK_UID: "s2"}}, a="1")
+    await bench.user.create(manifest)
+    await bench.home.get_source(source)
+    assert bench.home.find_source_creators("s1") == {"s2"}
+    await bench.user.patch(Address.of(manifest), {"metadata": {"labels": {names.LABEL_STACK_UID: None}}})
+    await bench.until(lambda: not bench.home.find_source_creators("s1"))
+    bench.home.follow_sources("s1", [])
+    assert bench.home.find_source_creators("s1") == frozenset()
+
+
 async def test_event_never_raises(bench: Bench) -> None:
     """Not even about a deleted Stack."""
     made = await bench.create_stack()

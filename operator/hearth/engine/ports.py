@@ -345,6 +345,9 @@ class ManagementSources(Protocol):
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
         """Return the Stack's sources without a watch, whose changes are detected with a delay."""
 
+    def find_source_creators(self, stack_uid: str) -> frozenset[str]:
+        """Return the Stacks that created the sources of a Stack, by UID, according to labels."""
+
 
 class ManagementCluster(ManagementStacks, ManagementRevisions, ManagementWrites, ManagementSources, Protocol):
     """The cluster of the Stacks, with all its roles."""

@@ -113,7 +113,7 @@ class ReadCircles:
         while layer and len(came_from) < MOST_READ:
             next_layer = []
             for each in layer:
-                for read in sorted(self._readings.get(each, NO_READING).stacks):
+                for read in sorted(self._readings.get(each, NO_READING).stacks - {each}):
                     if read == uid:
                         return retrace(each, uid, came_from)
                     if read not in came_from:

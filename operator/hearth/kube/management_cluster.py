@@ -64,6 +64,7 @@ class KubeManagementCluster:
         self.revisions = revisions.revisions
         self.get_source, self.get_binary_data = sources.get_source, sources.get_binary_data
         self.follow_sources, self.find_polled_sources = sources.follow_sources, sources.find_polled
+        self.find_source_creators = sources.find_creators
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""

@@ -160,6 +160,10 @@ class CopiedManagementCluster:
         """Return no source."""
         return ()
 
+    def find_source_creators(self, stack_uid: str) -> frozenset[str]:  # noqa: ARG002 -- the port
+        """Return no Stack."""
+        return frozenset()
+
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post nothing."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.kube.cache import stack_cache
+from hearth.kube.cache import source_cache, stack_cache
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.objects import controller_revision
 from hearth.model import errors, names, well_known_kinds
@@ -453,6 +453,12 @@ class FakeManagementCluster:
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
         """As the port says."""
         return ()
+
+    def find_source_creators(self, stack_uid: str) -> frozenset[str]:
+        """As the port says."""
+        refs = self._followed.get(stack_uid, frozenset())
+        found = (self._server.find(fake_kinds.SOURCES[ref.kind], ref.namespace, ref.name) for ref in refs)
+        return frozenset(source_cache.find_stack_uid(each["metadata"]) for each in found if each) - {""}
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """As the port says."""

@@ -90,3 +90,10 @@ def test_the_stacks_of_a_limit_look_again_when_one_of_them_reads_something_else(
         circles.note(uid, reading)
     circles.find_growing("a", {("b", "c"): 1}, live=["c"], given=[], others=Others())
     assert "a" in circles.note("d", read(c=[("z", "c")]))
+
+
+def test_a_stack_that_also_reads_its_own_objects_is_in_the_circle_of_the_others() -> None:
+    circles = ReadCircles()
+    circles.note("a", StackReading(stacks=frozenset({"a", "b"})))
+    circles.note("b", StackReading(stacks=frozenset({"a", "b"})))
+    assert (circles.find("a"), circles.find("b")) == (("b",), ("a",))

@@ -1,4 +1,4 @@
-"""Objects that one Stack reads besides its children: external objects, and the owners of fields.
+"""Objects that one Stack reads besides its children: external objects, its sources, and the owners of fields.
 
 External objects are followed in the cluster of the Stack's objects, and define the members of its collections. The
 owner of a field is looked up with a GET for each of the few resources whose conditions name one. The cache stores only
@@ -19,7 +19,7 @@ from hearth.engine.read_circles import NO_READING, Maker, StackReading
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import members, names, packing, value_class
+from hearth.model import members, names, value_class
 from hearth.model import signatures as signatures_module
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -205,9 +205,10 @@ class StackReads(StackPart):
 
         Only existing objects show their owner, but all Stacks of a circle may wait before any of the objects exists.
         """
+        sources = self._services.management_cluster.find_source_creators(self._uid)
         if not planner.externals:
             self._services.circles.note_waiting(self._uid, None)
-            return packing.NOTHING
+            return sources
         circles, relations = self._services.circles, self._services.relatives
         is_waiting = any(not read.status.is_ready for read in planner.externals.values())
         missing = frozenset(
@@ -219,7 +220,7 @@ class StackReads(StackPart):
             for uid, awaited in circles.waiting.items():
                 if uid != self._uid and any(map(planner.wanted.may_create, awaited)):
                     self._services.queue.enqueue(uid, DirtyScope.STACK)
-        return find_owners(planner) | relations.find_creators(missing, circles.waiting)
+        return sources | find_owners(planner) | relations.find_creators(missing, circles.waiting)
 
     def find_questions(self, planner: StackPlanner) -> list[str]:
         """Return the collections that only wait for one answer: whether the kinds they are made from still exist."""

@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
+from typing import Any
 
 import orjson
 import structlog
@@ -28,7 +29,7 @@ from hearth.kube.watch.reflector import (
     WatchStatus,
 )
 from hearth.kube.watch.watch_errors import WatchEndReason
-from hearth.model import errors, limits, turns, value_class, well_known_kinds
+from hearth.model import errors, limits, names, turns, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.well_known_kinds import SourceData
@@ -42,6 +43,8 @@ class SourceRecord:
 
     uid: str
     resource_version: int
+    stack_uid: str = ""
+    """The Stack that created it, according to its labels; "" for none."""
     data: Mapping[str, str] | None = field(repr=False)
     """None for a Secret and for data that is too large to store."""
 
@@ -87,7 +90,12 @@ class CachedSource:
         is_large = self.kind != well_known_kinds.STACK_TEMPLATE and len(orjson.dumps(data)) > limits.SOURCE_KEPT_BYTES
         if self.kind == well_known_kinds.SECRET or is_large:
             data = None
-        return SourceRecord(uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=data)
+        return SourceRecord(
+            uid=metadata["uid"],
+            resource_version=int(metadata["resourceVersion"]),
+            stack_uid=find_stack_uid(metadata),
+            data=data,
+        )
 
     def replace(self, old: SourceRecord | None, new: SourceRecord | None, *, is_ours: bool) -> None:
         """Report a created, changed or deleted source."""
@@ -184,6 +192,18 @@ class SourceCache:
         newest = source.newest
         return newest.uid if newest is not None else ""
 
+    def find_creators(self, stack_uid: str) -> frozenset[str]:
+        """Return the Stacks that created the sources of a Stack, by UID, according to labels."""
+        found = map(self._find_stack_uid, self._read_by.get(stack_uid, ()))
+        return frozenset(filter(None, found))
+
+    def _find_stack_uid(self, ref: ObjectRef) -> str:
+        source = self._sources.get(ref)
+        if source is None:
+            return self._shared[ref.kind].find_stack_uid(ref)
+        newest = source.newest
+        return newest.stack_uid if newest is not None else ""
+
     def find_polled(self, stack_uid: str) -> list[ObjectRef]:
         """Return a Stack's sources without a watch, whose changes are detected with a delay, in a stable order."""
         if not any(shared.is_polling for shared in self._shared.values()):
@@ -258,6 +278,8 @@ class Version:
     uid: str
     number: int
     """The source's resourceVersion."""
+    stack_uid: str = ""
+    """See `SourceRecord`."""
 
 
 class SharedSources:
@@ -307,6 +329,11 @@ class SharedSources:
         """Return the UID of a source, or "" if unknown."""
         version = self._known.get(ref)
         return version.uid if version is not None else ""
+
+    def find_stack_uid(self, ref: ObjectRef) -> str:
+        """Return the UID of the Stack that created a source, or "" if there is none or it is unknown."""
+        version = self._known.get(ref)
+        return version.stack_uid if version is not None else ""
 
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""
@@ -412,4 +439,10 @@ class SharedSources:
 
 def find_version(raw: Object) -> Version:
     """Return the version of an object."""
-    return Version(raw["metadata"]["uid"], int(raw["metadata"]["resourceVersion"]))
+    metadata = raw["metadata"]
+    return Version(metadata["uid"], int(metadata["resourceVersion"]), find_stack_uid(metadata))
+
+
+def find_stack_uid(metadata: Mapping[str, Any]) -> str:
+    """Return the UID of the Stack that created an object, according to its labels; "" for none."""
+    return str((metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""))
