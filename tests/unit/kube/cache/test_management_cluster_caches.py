@@ -305,7 +305,7 @@ async def test_many_sources_share_one_watch() -> None:
     assert (cache.find_uid(refs[most]), cache.find_uid(refs[-1])) == (f"n{most}", "")
     labels = {names.LABEL_STACK_UID: "s2"}
     await show(shared, modified("other", 6), modified(f"n{most}", 7, labels=labels))
-    assert cache.find_creators("s1") == {"s2"}
+    assert cache.find_creators("s1") == {"s1", "s2"}
     await show(shared, deleted("other", 8), deleted(f"n{most}", 9))
     assert listener.heard[1:] == [f"configmap/n{most}"] * 2
     await cache.close()
