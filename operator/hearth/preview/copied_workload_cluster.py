@@ -57,8 +57,8 @@ class CopiedWorkloadCluster:
         self._user = ""
         self._queries: dict[str, ExternalQuery] = {}
         self._views: dict[ExternalQuery, ExternalView] = {}
-        self._owned: set[Place] = set()
-        """Objects whose field owners were changed only in the copy."""
+        self._prepared: set[Place] = set()
+        """Live objects whose fields or field owners were changed only in the copy, usually before an apply."""
 
     @property
     def kinds(self) -> Kinds:
@@ -150,10 +150,6 @@ class CopiedWorkloadCluster:
             manifest, filled, kind=kind, manager=manager, force=force, before=before
         )
         result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
-        if place in self._owned and before is not None:
-            # In its dry run, the API server still sees the former owners of fields, so it keeps values that the copy
-            # must remove.
-            result = object_copies.without_removed(result, manifest, before)
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
         is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
@@ -181,10 +177,10 @@ class CopiedWorkloadCluster:
                 name = {"name": manifest["metadata"]["name"]}
                 metadata = {key: value for key, value in created["metadata"].items() if key != "generateName"}
                 return {**created, "metadata": {**metadata, **name}}, ""
+            if place in self._prepared and before is not None:
+                return await self._try_as_owner(filled, before, kind=kind), ""
             answer = await self._live.try_apply(filled, kind=kind, manager=manager, force=force, user=self._user)
         except ApiStatusError as error:
-            if error.code in REFUSED and place in self._owned and before is not None:
-                return await self._try_as_owner(filled, before, kind=kind), ""
             if not error.is_forbidden or self._user:
                 if self._unknown.is_within(manifest) and error.code in REFUSED:
                     # The result for the known part of the manifest does not apply to the whole manifest.
@@ -194,7 +190,7 @@ class CopiedWorkloadCluster:
         return answer, ""
 
     async def _try_as_owner(self, manifest: Object, before: Object, *, kind: Kind) -> Object:
-        """Return the result of an apply by the field owners in the copy, which the API server does not know."""
+        """Return the result of an apply to the copy, whose fields and field owners the API server does not know."""
         wanted, _ = apply_obstacles.predict_whole(manifest, before)
         ref = _refer(kind, before)
         live = await self._live.get(ref, kind=kind, user=self._user)
@@ -311,9 +307,10 @@ class CopiedWorkloadCluster:
         """Write a merge patch in a dry run."""
         known = self._copies.find(object_copies.place_of(ref))
         before = known.raw if known is not None else await self._live.get(ref, kind=kind, user=self._user)
+        if known is None or known.is_live:
+            self._prepared.add(object_copies.place_of(ref))
         if patch.keys() == {"metadata"} and "managedFields" in patch["metadata"]:
             # A dry run would not show this. The next apply in the copy needs the owners.
-            self._owned.add(object_copies.place_of(ref))
             return self._copies.put(object_copies.patch(before, patch), kind=kind, is_live=True)
         after = await self.change_dry_run(ref, patch, kind=kind)
         self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
@@ -347,7 +344,9 @@ class CopiedWorkloadCluster:
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch, for any version of the object."""
         patch = api_requests.without_state(patch) if "metadata" in patch else patch
-        return await self._live.try_change(ref, patch, kind=kind, user=self._user)
+        answer = await self._live.try_change(ref, patch, kind=kind, user=self._user)
+        known = self._copies.find(object_copies.place_of(ref))
+        return object_copies.with_hash(answer, known.raw) if known is not None else answer
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """Return the object of the copy, otherwise the live one."""

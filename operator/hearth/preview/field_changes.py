@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -30,6 +30,9 @@ RECORDED: Final = (
     *("endpoints.kubernetes.io/last-change-trigger-time", "control-plane.alpha.kubernetes.io/leader"),
 )
 """Annotations, or their prefixes, that programs of Kubernetes use as records. No manifest sets them."""
+ALLOCATED: Final = frozenset({"clusterIP", "clusterIPs", "nodePort", "healthCheckNodePort"})
+"""Fields of a Service whose values the API server allocates. A dry run allocates other values than the later write."""
+NOT_ALLOCATED: Final = "(known after the API server allocates it)"
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -136,3 +139,42 @@ def name_items(items: list[Any]) -> list[str]:
     if items and all(isinstance(item, dict) for item in items):
         return [f"[{name}]" for name in applied_fields.name_items(items)]
     return [f"[{at}]" for at in range(len(items))]
+
+
+def hide_allocated(after: Object, sources: Iterable[Object]) -> Object:
+    """Return a Service with a placeholder for each allocated value that none of the sources has. Other kinds are returned
+    unchanged.
+
+    sources: the object before the write, and the applied manifest.
+    """
+    if (after.get("apiVersion"), after.get("kind")) != ("v1", "Service"):
+        return after
+    known = [pair for source in sources for pair in find_pairs(source)]
+    concealed: Object = replace_unknown(after, known)
+    return concealed
+
+
+def find_pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the allocated fields within."""
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else ((("", each) for each in value) if isinstance(value, list) else ())
+    )
+    for key, each in inner:
+        if key in ALLOCATED:
+            yield key, each
+        else:
+            yield from find_pairs(each)
+
+
+def replace_unknown(value: Any, known: list[tuple[str, Any]]) -> Any:
+    """Return the value with a placeholder for each allocated value that is not known."""
+    if isinstance(value, list):
+        return [replace_unknown(each, known) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: (each if (key, each) in known else NOT_ALLOCATED) if key in ALLOCATED else replace_unknown(each, known)
+        for key, each in value.items()
+    }

@@ -14,7 +14,6 @@ from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
-from hearth.plan.ownership import apply_obstacles
 from hearth.preview import field_changes
 
 Place: TypeAlias = tuple[str, str, str, str]
@@ -163,24 +162,10 @@ def is_changed(before: Object, after: Object) -> bool:
     return one != other
 
 
-def without_removed(result: Object, stated: Object, before: Object) -> Object:
-    """Return the result of an apply without the removals that follow from the field owners in `before`.
-
-    result: of a dry run on an object that has the same fields and other owners.
-    """
-    left: Object = drop_removed(result, *apply_obstacles.predict_whole(stated, before))
-    return left
-
-
-def drop_removed(result: Any, wanted: Any, before: Any) -> Any:
-    """Return `result` without values that are in `before` and not in `wanted`."""
-    if isinstance(result, Mapping) and isinstance(wanted, Mapping) and isinstance(before, Mapping):
-        return {
-            key: drop_removed(value, wanted.get(key), before.get(key))
-            for key, value in result.items()
-            if key not in before or key in wanted
-        }
-    if isinstance(result, list) and isinstance(wanted, list) and isinstance(before, list) and wanted != before:
-        # This keeps the items that stay unchanged. Only new items lack their defaults.
-        return wanted
-    return result
+def with_hash(answer: Object, before: Object) -> Object:
+    """Return the answer to a dry run with the hash of the copy, in place of the one that the operator's key made."""
+    stated, present = (raw["metadata"].get("annotations") or {} for raw in (answer, before))
+    if names.ANNOTATION_HASH not in stated or names.ANNOTATION_HASH not in present:
+        return answer
+    recorded = {key: present[key] for key in (names.ANNOTATION_HASH, names.ANNOTATION_LAST_APPLIED) if key in present}
+    return {**answer, "metadata": {**answer["metadata"], "annotations": {**stated, **recorded}}}

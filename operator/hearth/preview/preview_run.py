@@ -369,10 +369,10 @@ class StepRecorder:
     nested: dict[ObjectRef, NestedStack] = field(default_factory=dict)
 
     def record(self, planned: PlannedStep, writes: list[DryRunWrite]) -> None:
-        """Record an executed step. writes: the last one counts; none if it failed."""
+        """Record an executed step. writes: several if some prepared the last one; none if it failed."""
         if not writes:
             return
-        write, step = writes[-1], planned.step
+        write, step = dataclasses.replace(writes[-1], before=writes[0].before), planned.step
         match step:
             case Apply():
                 self._record_nested(step, write)
@@ -487,6 +487,7 @@ class StepRecorder:
         before, after = write.before, write.after
         fields: Sequence[FieldChange] = ()
         if before is not None and after is not None:
+            after = field_changes.hide_allocated(after, (before, write.stated or {}))
             fields = field_changes.find_changes(before, after, is_stored=not write.unchecked)
         former = find_former(before, step)
         if former and action is None:

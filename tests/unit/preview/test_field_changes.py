@@ -64,3 +64,31 @@ VALUES = st.recursive(
 def test_there_is_no_change_only_between_equal_values(old: Any, new: Any) -> None:
     is_equal = field_changes.is_same(old, new)
     assert (find(old, new) == []) == is_equal
+
+
+def make_service(*ports: Object, **spec: object) -> Object:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": list(ports), **spec}}
+
+
+def test_only_new_allocated_values_are_hidden() -> None:
+    before = make_service({"port": 80, "nodePort": 30001}, clusterIP="10.0.0.1")
+    stated = make_service({"port": 80}, {"port": 81, "nodePort": 30002}, {"port": 82})
+    after = make_service(
+        {"port": 80, "nodePort": 30001},
+        {"port": 81, "nodePort": 30002},
+        {"port": 82, "nodePort": 30003},
+        clusterIP="10.0.0.1",
+        healthCheckNodePort=30004,
+    )
+    assert field_changes.hide_allocated(after, (before, stated)) == make_service(
+        {"port": 80, "nodePort": 30001},
+        {"port": 81, "nodePort": 30002},
+        {"port": 82, "nodePort": field_changes.NOT_ALLOCATED},
+        clusterIP="10.0.0.1",
+        healthCheckNodePort=field_changes.NOT_ALLOCATED,
+    )
+
+
+def test_fields_of_the_same_name_in_other_kinds_are_shown() -> None:
+    raw = {"apiVersion": "example.com/v1", "kind": "Balancer", "spec": {"nodePort": 30001}}
+    assert field_changes.hide_allocated(raw, ()) == raw

@@ -105,21 +105,26 @@ class Prediction:
     def _merge_list(
         self, stated: Sequence[Any], live: Sequence[Any], owners: Owners, elements: Collection[str], *, path: FieldsPath
     ) -> list[Any]:
-        merged = []
-        left = list(stated)
+        merged: list[Any] = []
+        meant: dict[int, Any] = {}
         for item in live:
             element = next((each for each in elements if is_named(item, each)), "")
-            ours = next((each for each in left if element and is_meant(each, element)), None)
+            at = next(
+                (at for at, each in enumerate(stated) if element and at not in meant and is_meant(each, element)), None
+            )
             below = owners.at(element)
-            if ours is not None:
-                left.remove(ours)
-                merged.append(self.merge(ours, item, below, path=(*path, element)))
+            if at is not None:
+                meant[at] = self.merge(stated[at], item, below, path=(*path, element))
+                merged.append(meant[at])
             elif not (element and below.is_only_ours):
                 if element and below.ours is None:
                     self.foreign[(*path, element)] = None
                 if (*path, element) not in self.dropped:
                     merged.append(item)
-        return merged + left
+        if len(merged) == len(meant):
+            # Without items of others, the order is the one of the manifest.
+            return [meant.get(at, each) for at, each in enumerate(stated)]
+        return merged + [each for at, each in enumerate(stated) if at not in meant]
 
 
 def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] = ()) -> tuple[Object, list[FieldsPath]]:
@@ -253,8 +258,10 @@ def find_owners(live: Object, *, manager: str = "", with_subresources: bool = Fa
 
 
 def is_named(item: Any, element: str) -> bool:
-    """Return whether the element of `fieldsV1` names this live item."""
-    return isinstance(item, dict) and all(item.get(name) == value for name, value in child.parse_key(element).items())
+    """Return whether the element of `fieldsV1` names this live item. The API server omits keys with an empty text."""
+    return isinstance(item, dict) and all(
+        item.get(name, "") == value for name, value in child.parse_key(element).items()
+    )
 
 
 def is_meant(stated: Any, element: str) -> bool:

@@ -138,6 +138,20 @@ def test_items_of_others_are_found_and_kept() -> None:
     assert less["spec"]["ports"] == [{**WEB, "name": "web"}]
 
 
+@pytest.mark.parametrize(
+    ("live", "stated"),
+    [
+        pytest.param([{"name": "a"}, {"name": "b"}], [{"name": "b"}, {"name": "a"}], id="another order"),
+        pytest.param([{"name": "a"}], [{"name": "b"}, {"name": "a"}], id="a new first item"),
+        pytest.param([{}], [{}], id="an item with an empty key"),
+    ],
+)
+def test_a_list_without_items_of_others_becomes_as_the_manifest(live: list[Object], stated: list[Object]) -> None:
+    owned: Object = {f'k:{{"name":"{item.get("name", "")}"}}': {".": {}, "f:name": {}} for item in live}
+    present = make_live({"spec": {"items": live}}, ours={"f:spec": {"f:items": owned}})
+    assert apply_obstacles.predict({"spec": {"items": stated}}, present) == ({"spec": {"items": stated}}, [])
+
+
 def test_an_own_item_that_the_manifest_drops_is_no_obstacle() -> None:
     stated = {"name": "web", "port": 9090, "protocol": "TCP"}
     wanted, foreign = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB))
