@@ -63,11 +63,15 @@ def test_clauses() -> None:
         ("Basic dXNlcjpvcGVuLXNlc2FtZQ==", ["open-sesame"], "Basic dXNlcjpv…ZQ=="),
         ("bad line: MIIEvQIBADANBgkqhk", ["-----BEGIN-----\nMIIEvQIBADANBgkqhk\nok\n-----END-----"], "bad line: …"),
         ("level: info", ["level: info\npassword: x"], "level: info"),
+        ("token eyJhbGciOiJI… → none", ["eyJhbGciOiJIUzI1NiJ9"], "token … → none"),
+        ("token eyJhbGciOiJIUzI1", ["eyJhbGciOiJIUzI1NiJ9"], "token …"),
+        ("token abcabcabcabc…", ["abcabcabcabcabcx"], "token …"),
+        ("is not ready", ["readyness"], "is not ready"),
     ],
     ids=[
         *("within", "the longest first", "escaped", "too short", "in Base64", "nothing to hide"),
         *("as Go writes JSON", "as ASCII", "in a URL", "in a query", "within other Base64", "a line of a key"),
-        "an ordinary line",
+        *("an ordinary line", "cut", "cut at the end", "a cut value that repeats itself", "the beginning of a word"),
     ],
 )
 def test_texts(text: str, hidden: list[str], expected: str) -> None:

@@ -81,7 +81,7 @@ def describe(
     return ShownResource(
         row=row,
         causes=find_causes(objects, row, evidence),
-        events=describe_events(child, evidence, now=now) if child is not None else (),
+        events=describe_events(objects, child, evidence, now=now) if child is not None else (),
         live=write(shown_objects.show_object(objects, child)) if child is not None else "",
         manifest=write(shown_objects.show_manifest(objects, name)),
         pods=describe_pods(child, evidence, now=now) if child is not None else (),
@@ -124,8 +124,8 @@ def describe_pod(pod: FoundChild, *, now: float) -> ShownPod:
 def find_causes(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> tuple[Cause, ...]:
     """Return why a resource, or an obsolete object of it, is in its state."""
     if row.state is RowState.OBSOLETE:
-        return (stack_causes.explain_row(objects, row, evidence),)
-    return stack_causes.explain_resource(objects, [row.resource], evidence) or ()
+        return stack_causes.redact_causes(objects, (stack_causes.explain_row(objects, row, evidence),))
+    return stack_causes.find_causes(objects, [row.resource], evidence) or ()
 
 
 def find_row(objects: StackObjects, name: str, *, object_: str) -> ResourceRow | None:
@@ -145,7 +145,9 @@ def find_child(objects: StackObjects, row: ResourceRow) -> FoundChild | None:
     return next((each for each in objects.children if str(each) == row.object), None)
 
 
-def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> tuple[AgedEntry, ...]:
+def describe_events(
+    objects: StackObjects, child: FoundChild, evidence: Evidence, *, now: float
+) -> tuple[AgedEntry, ...]:
     """Describe the Events about an object and those that it owns, the latest first."""
     uids = {child.uid: ""}
     pending = [child.uid]
@@ -155,7 +157,7 @@ def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> tup
                 uids[owned.uid] = ""
                 pending.append(owned.uid)
     events = [event for uid in uids for event in evidence.events.get(uid, ())]
-    return describe_timeline(event_timeline.describe_events(events, uids), now=now)
+    return describe_timeline(event_timeline.describe_events(events, uids, objects), now=now)
 
 
 def describe_timeline(entries: Iterable[TimelineEntry], *, now: float) -> tuple[AgedEntry, ...]:

@@ -151,7 +151,7 @@ async def collect_timeline(
     if object_session is not session:
         # Events about the Stack itself.
         events = [*events, *await list_events(session, [objects.stack.namespace])]
-    entries = list(event_timeline.describe_events(events, uids))
+    entries = list(event_timeline.describe_events(events, uids, objects))
     for each in walk(objects):
         stored = await revisions.list_revisions(session, each.stack)
         entries += event_timeline.describe_revisions(stored.by_number, each.stack.reference)

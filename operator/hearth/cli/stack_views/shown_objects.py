@@ -7,7 +7,8 @@ from typing import Any, Final, TypeAlias
 
 from hearth.cli.importer import manifest_cleanup, withheld_values
 from hearth.cli.importer.withheld_values import WithheldValue
-from hearth.cli.stack_views.lists import revision_history, stack_list
+from hearth.cli.stack_views import stated_values
+from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import members, object_fields
@@ -27,7 +28,7 @@ def show_manifest(objects: StackObjects, name: str) -> Object:
     resource = dict(object_fields.mapping(objects.resources, members.root_of(name)))
     if isinstance(resource.get("manifest"), Mapping):
         resource["manifest"] = hide_secret(resource["manifest"])
-    shown: Object = redaction.redact_within(resource, find_stated_values(objects))
+    shown: Object = redaction.redact_within(resource, stated_values.find_stated_values(objects))
     return shown
 
 
@@ -35,7 +36,7 @@ def show_object(objects: StackObjects, child: FoundChild) -> Object:
     """Return a live object without sensitive values, managed fields and kubectl's copy of it."""
     raw = stack_list.hide_unknown(StackState(child.raw)) if child.is_stack else child.raw
     shown: Object = {**raw, "metadata": stack_list.clean_metadata(child)}
-    hidden = find_stated_values(objects)
+    hidden = stated_values.find_stated_values(objects)
     if child.is_stack:
         hidden += stack_list.find_hidden(StackState(child.raw))
     root = members.root_of(child.resource)
@@ -48,14 +49,6 @@ def show_object(objects: StackObjects, child: FoundChild) -> Object:
                 shown = replace(shown, place)
     result: Object = redaction.redact_within(hide_secret(shown), hidden)
     return result
-
-
-def find_stated_values(objects: StackObjects) -> list[str]:
-    """Return the texts of sensitive parameters that the spec or the template contains."""
-    _, defaults = revision_history.hide_defaults(objects.template)
-    stated = object_fields.mapping(objects.stack.spec, "parameters")
-    values = [stated.get(name) for name in find_sensitive_parameters(objects)]
-    return [*defaults, *redaction.find_texts(values), *stack_list.find_hidden(objects.stack)]
 
 
 def is_secret_field(manifest: Mapping[str, Any], path: FieldPath) -> bool:
@@ -175,7 +168,7 @@ UNREADABLE: Final[Read] = ("", ())
 
 def find_sensitive_fields(objects: StackObjects) -> dict[str, set[FieldPath]]:
     """Return by resource the paths of the sensitive fields in its manifest."""
-    parameters = find_sensitive_parameters(objects)
+    parameters = stated_values.find_sensitive_parameters(objects)
     reads = {name: list(find_reads(objects.resources, name)) for name in objects.resources}
     found = {name: set(find_secret_fields(objects, name)) for name in reads}
     # Each round follows the values through one more resource. The loop ends because a template has no cycles.
@@ -200,19 +193,6 @@ def find_reads(resources: Mapping[str, Any], name: str) -> Iterator[tuple[FieldP
         if interpolation.has_expressions(text):
             read = list_reads(text)
             yield path, [*read, *(of_source if any(root == LOOP_VARIABLE for root, _ in read) else ())]
-
-
-def find_sensitive_parameters(objects: StackObjects) -> set[str]:
-    """Return the parameters that are declared sensitive, or whose value may come from a Secret."""
-    spec = objects.stack.spec
-    stated = object_fields.mapping(spec, "parameters")
-    has_secret = any("secretRef" in source for source in object_fields.entries(spec, "parametersFrom"))
-    found = set()
-    for name, rule in object_fields.mapping(objects.template, "parameters").items():
-        declared = object_fields.find(rule, "sensitive")
-        if declared is True or (has_secret and declared is not False and name not in stated):
-            found.add(name)
-    return found
 
 
 def find_secret_fields(objects: StackObjects, name: str) -> Iterator[FieldPath]:

@@ -174,7 +174,7 @@ class KubeRemoteCluster:
 
     def _classify_error(self, error: errors.ApiStatusError) -> tuple[str, str] | None:
         """Return the problem that an answer shows, or None if the cluster works."""
-        said = str(error)[: limits.CLUSTER_ERROR_LENGTH]
+        said = redaction.redact(str(error), self.hidden_texts)[: limits.CLUSTER_ERROR_LENGTH]
         if error.code == UNAUTHORIZED:
             return ClusterReason.UNAUTHORIZED, (
                 f"cluster {self.host} does not accept the credentials of the kubeconfig: {said}; renew them in the "

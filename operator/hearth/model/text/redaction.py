@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
 import json
 import re
 import urllib.parse
@@ -47,20 +48,55 @@ chance.
 """
 _HTML = str.maketrans({"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 """Additional characters that Go escapes in JSON."""
+MIN_CUT_LENGTH = 6
+"""Minimum length of the beginning of a value that is redacted before an ellipsis. Shorter ones are parts of words."""
+CUTS = 8
+"""Maximum number of cuts in a text that are searched, and of places in a value that are compared with each."""
 MIN_REDACTED_LENGTH = 3
 """Characters. Redacting shorter values would make every sentence unreadable."""
 
 
 def redact(text: str, hidden: Collection[str]) -> str:
-    """Return `text` without the values `hidden` in any quoted form; if there are too many values, hide the whole text."""
+    """Return `text` without the values `hidden` in any quoted form; if there are too many values, hide the whole text.
+
+    A text that was cut may contain only the beginning of a value, which is also redacted.
+    """
     if not hidden:
         return text
     if len(hidden) > limits.HIDDEN_TEXTS:
         return ELLIPSIS
-    for form in find_forms(frozenset(hidden)):
+    forms = find_forms(frozenset(hidden))
+    text = _redact_cut_values(text, forms)
+    for form in forms:
         if form in text:
             text = text.replace(form, ELLIPSIS)
     return text
+
+
+def _redact_cut_values(text: str, forms: Collection[str]) -> str:
+    """Remove the beginning of a value before the end of the text and before each ellipsis."""
+    cuts = [match.start() for match in itertools.islice(re.finditer(ELLIPSIS, text), CUTS)]
+    for end in dict.fromkeys([len(text), *reversed(cuts)]):
+        shortest = MIN_CUT_LENGTH if end in cuts else MIN_LINE_LENGTH
+        length = max((_measure_beginning(text, end, form) for form in forms), default=0)
+        if length >= shortest:
+            text = f"{text[: end - length]}{ELLIPSIS}{text[end:].removeprefix(ELLIPSIS)}"
+    return text
+
+
+def _measure_beginning(text: str, end: int, form: str) -> int:
+    """Return how many characters before `end` are the beginning of a form, as far as it is searched; 0 for too few."""
+    tail = text[max(0, end - MIN_CUT_LENGTH) : end]
+    limit = min(len(form), end, LONGEST_IN_LINES)
+    for _ in range(CUTS if len(tail) == MIN_CUT_LENGTH else 0):
+        at = form.rfind(tail, 0, limit)
+        if at < 0:
+            break
+        length = at + MIN_CUT_LENGTH
+        if text.startswith(form[:length], end - length):
+            return length
+        limit = length - 1
+    return 0
 
 
 @functools.lru_cache(maxsize=FORMS_KEPT)

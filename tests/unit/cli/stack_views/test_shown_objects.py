@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views import shown_objects
+from hearth.cli.stack_views import shown_objects, stated_values
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
@@ -113,9 +113,9 @@ def test_admission_may_insert_before_a_sensitive_item() -> None:
 
 def test_a_parameter_from_a_secret_is_sensitive_by_itself() -> None:
     source = [{"secretRef": {"name": "db"}}]
-    assert shown_objects.find_sensitive_parameters(take(parametersFrom=source)) == {"password", "items", "size"}
+    assert stated_values.find_sensitive_parameters(take(parametersFrom=source)) == {"password", "items", "size"}
     stated = take(parametersFrom=source, parameters={"size": "s"})
-    assert shown_objects.find_sensitive_parameters(stated) == {"password", "items"}
+    assert stated_values.find_sensitive_parameters(stated) == {"password", "items"}
 
 
 def test_a_value_in_the_spec_is_hidden_in_the_manifest() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import safe_text, stated_values
 from hearth.cli.stack_views.causes import advice, object_causes
 from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
@@ -45,7 +45,18 @@ UNUSABLE: Final = frozenset(
 
 def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
     """Return the causes, or None if the resource does not exist. path: into nested Stacks, empty for the Stack."""
-    return explain_resource(objects, path, evidence) if path else explain(objects, evidence)
+    found = explain_resource(objects, path, evidence) if path else explain(objects, evidence)
+    return redact_causes(objects, found) if found else found
+
+
+def redact_causes(objects: StackObjects, causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """Return causes without sensitive values, which Events and logs of Pods may quote."""
+    return tuple(
+        dataclasses.replace(
+            cause, message=stated_values.redact(cause.message, objects), causes=redact_causes(objects, cause.causes)
+        )
+        for cause in causes
+    )
 
 
 def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:

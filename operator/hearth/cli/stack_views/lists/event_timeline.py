@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hearth.cli.stack_views import ages, safe_text
+from hearth.cli.stack_views import ages, safe_text, stated_values
 from hearth.cli.stack_views.text_table import Cell
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
-from hearth.model.text import finalizers
+from hearth.model.text import finalizers, redaction
 
 HEADER: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 WARNING: Final = "Warning"
@@ -44,8 +44,11 @@ def list_uids(objects: StackObjects) -> dict[str, str]:
     return found
 
 
-def describe_events(events: Iterable[Object], uids: Mapping[str, str]) -> Iterator[TimelineEntry]:
-    """Yield the Events about these objects."""
+def describe_events(
+    events: Iterable[Object], uids: Mapping[str, str], objects: StackObjects
+) -> Iterator[TimelineEntry]:
+    """Yield the Events about these objects of a Stack, without its sensitive values."""
+    hidden = stated_values.find_stated_values(objects)
     for event in events:
         about = object_fields.mapping(event, "involvedObject")
         time = find_time(event)
@@ -55,7 +58,7 @@ def describe_events(events: Iterable[Object], uids: Mapping[str, str]) -> Iterat
                 type=safe_text.one_line(object_fields.text(event, "type")),
                 reason=safe_text.one_line(object_fields.text(event, "reason")),
                 object=describe_object(about),
-                message=safe_text.one_line(object_fields.text(event, "message")),
+                message=safe_text.one_line(redaction.redact(object_fields.text(event, "message"), hidden)),
                 count=find_count(event),
             )
 

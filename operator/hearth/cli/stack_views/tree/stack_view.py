@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import safe_text, stated_values
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, members, names, object_fields, value_class
-from hearth.model.text import enumeration, finalizers
+from hearth.model.text import enumeration, finalizers, redaction
 from hearth.plan.health import object_reports
 from hearth.plan.state import condition_types
 
@@ -127,7 +127,8 @@ def describe(objects: StackObjects) -> StackView:
         revision=stack.revision,
         is_ready=stack.is_ready,
         is_stalled=stack.is_stalled,
-        message=safe_text.clean(stack.ready.message) or "no operator has processed it yet",
+        message=safe_text.clean(stated_values.redact(stack.ready.message, objects))
+        or "no operator has processed it yet",
         rows=describe_rows(objects),
         outputs=tuple((safe_text.one_line(name), write_value(value)) for name, value in sorted(outputs.items())),
         omissions=tuple(safe_text.one_line(each) for each in objects.omissions),
@@ -179,6 +180,8 @@ class RowContext:
         }
         """By name, the objects of resources that ran once and succeeded."""
         self.unready = set[str]()
+        self.hidden = stated_values.find_stated_values(objects)
+        """The sensitive texts, which an object's status may quote."""
         counts = (object_fields.number(stack.status, "resources", each) for each in NOT_READY)
         self.has_all = stack.is_observed and not any(count != 0 for count in counts)
         """Whether the operator counts every wanted object as ready. Then an object in deletion is not wanted."""
@@ -222,7 +225,10 @@ class RowContext:
             self.unready.add(name)
         object_ = self.objects.name_external(name)
         return ResourceRow(
-            resource=safe_text.one_line(name), object=safe_text.one_line(object_), state=state, note=note
+            resource=safe_text.one_line(name),
+            object=safe_text.one_line(object_),
+            state=state,
+            note=redaction.redact(note, self.hidden),
         )
 
     def describe_resource(self, name: str) -> ResourceRow:
@@ -236,7 +242,7 @@ class RowContext:
             resource=safe_text.one_line(name),
             object=str(child) if child is not None else self.find_absent_object(name, state),
             state=state,
-            note=note,
+            note=redaction.redact(note, self.hidden),
             created=child.created if child is not None else "",
             nested=describe_rows(nested) if nested is not None else (),
         )

@@ -15,6 +15,7 @@ from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
 
 CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+SHOP = StackObjects(stack=StackState({}), template={}, children=[])
 
 
 def make_event(uid: str, **fields: Any) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def make_event(uid: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_an_event_of_any_form_has_its_time(fields: dict[str, Any], time: float) -> None:
-    (entry,) = event_timeline.describe_events([make_event("u-1", **fields)], {"u-1": ""})
+    (entry,) = event_timeline.describe_events([make_event("u-1", **fields)], {"u-1": ""}, SHOP)
 
     assert entry.time == time
     assert (entry.object, entry.message) == ("pod/web-1", "a b")
@@ -40,7 +41,7 @@ def test_an_event_of_any_form_has_its_time(fields: dict[str, Any], time: float) 
 def test_events_about_other_objects_are_left_out() -> None:
     event = make_event("u-2", lastTimestamp="1970-01-01T00:00:05Z")
 
-    assert list(event_timeline.describe_events([event], {"u-1": ""})) == []
+    assert list(event_timeline.describe_events([event], {"u-1": ""}, SHOP)) == []
 
 
 def test_objects_of_nested_stacks_belong_to_it() -> None:
