@@ -124,6 +124,10 @@ ROLLING_PAUSE = 3_600.0
 """Seconds between two batches of a rolling update: an hour is enough to watch each of them."""
 DEPENDENCIES = 500
 """Entries of one `dependsOn`."""
+STATUS_CONDITIONS = 20
+"""Conditions that a template can define."""
+CONDITION_TEXT = 1_024
+"""Characters of the message of such a condition; the rest is cut."""
 RULES = 32
 """Expressions in one `readyWhen` or `failedWhen`, fields in one `ignoreFields`, sources of parameters."""
 MEMBER_EXPRESSIONS = 100_000

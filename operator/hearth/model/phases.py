@@ -45,6 +45,30 @@ class Phase(enum.StrEnum):
     DELETE_STOPPED = "DeleteStopped"
 
 
+class ConditionType(enum.StrEnum):
+    """The types of conditions other than those of kstatus, in display order."""
+
+    PAUSED = "Paused"
+    CHANGE_HELD = "ChangeHeld"
+    EXPIRING = "Expiring"
+    STOPPED = "Stopped"
+    ROLLING_BACK = "RollingBack"
+    DRIFTED = "Drifted"
+    DRIFT_CONFLICT = "DriftConflict"
+    WRITES_DELAYED = "WritesDelayed"
+    UNHEALTHY = "Unhealthy"
+    DELETION_BLOCKED = "DeletionBlocked"
+    CHECK_PENDING = "CheckPending"
+    CLUSTER_UNREACHABLE = "ClusterUnreachable"
+    REVISION_TAMPERED = "RevisionTampered"
+    INTERNAL_ERROR = "InternalError"
+    SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
+
+
+RESERVED_CONDITIONS = ("Ready", "Reconciling", "Stalled", *ConditionType)
+"""The condition types that a template cannot define."""
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseConditions:
     """The conditions of a phase, as kstatus defines them."""

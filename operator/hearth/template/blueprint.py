@@ -311,6 +311,8 @@ class Blueprint:
     """The outputs whose `when` is true."""
     reads: Mapping[str, frozenset[Path]]
     """By resource name: the paths that the blueprint reads of the child. The cache must store them."""
+    status_conditions: Mapping[str, Mapping[str, Evaluable]] = field(default_factory=dict)
+    """Conditions for the status, by type: the fields `status`, `reason` and `message`."""
     collections: Mapping[str, CollectionBlueprint] = field(default_factory=dict)
     """The present collections, by name in the template. Some may have no members."""
     externals: Mapping[str, ExternalBlueprint] = field(default_factory=dict)

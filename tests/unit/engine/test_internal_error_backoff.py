@@ -16,13 +16,13 @@ from hearth.engine.health_marks import mark_index
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.writes.step_execution import StepExecutor
 from hearth.model.child import Object
+from hearth.model.phases import ConditionType
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.resource import step_planning
 from hearth.plan.resource.resource_planner import ResourcePlanner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.state import internal_errors
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions, status_builder
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld

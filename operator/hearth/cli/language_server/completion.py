@@ -287,6 +287,6 @@ def is_bare(keys: list[str]) -> bool:
     match keys:
         case ["resources", _, field]:
             return field in BARE_FIELDS
-        case ["outputs", _, "when"] | ["conditions", _]:
+        case ["outputs", _, "when"] | ["conditions", _] | ["statusConditions", _, "status"]:
             return True
     return False

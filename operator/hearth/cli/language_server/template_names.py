@@ -264,6 +264,10 @@ def find_expressions(
     for _, output in outline.list_entries(outline.find_value(template, "outputs")):
         yield from read_bare(text, outline.find_value(output, "when"))
         yield from read_interpolated(text, outline.find_value(output, "value"))
+    for _, condition in outline.list_entries(outline.find_value(template, "statusConditions")):
+        yield from read_bare(text, outline.find_value(condition, "status"))
+        for word in ("reason", "message"):
+            yield from read_interpolated(text, outline.find_value(condition, word))
 
 
 def read_bare(text: str, node: yaml.Node | None) -> Iterator[WrittenExpression]:

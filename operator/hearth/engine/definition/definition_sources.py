@@ -38,7 +38,7 @@ COMPRESSED = ".gz"
 INLINE_PATH = "spec.template"
 UNITED_PATH = "spec.templateRefs"
 """Location in messages for a template that is merged from several objects."""
-SECTIONS = ("parameters", "conditions", "resources", "outputs")
+SECTIONS = ("parameters", "conditions", "resources", "outputs", "statusConditions")
 """The maps of a template. Those of several objects are merged by name."""
 PARAMETER_KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""

@@ -18,8 +18,8 @@ from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.phases import ConditionType
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions, status_builder, status_changes
 from hearth.plan.target import target_status
 

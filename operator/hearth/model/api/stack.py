@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import pydantic
 from pydantic.config import JsonDict
 
-from hearth.model import limits, tenancy
+from hearth.model import limits, phases, tenancy
 from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack_parts import (
@@ -96,6 +96,20 @@ def named_map(what: str, *, limit: int, reserved: tuple[str, ...] = ()) -> dict[
     return {"maxProperties": limit, "x-kubernetes-validations": rules}
 
 
+CONDITION_TYPES: JsonDict = {
+    "maxProperties": limits.STATUS_CONDITIONS,
+    "x-kubernetes-validations": [
+        {
+            "rule": "self.all(type, type.matches('^[A-Z][A-Za-z0-9]{0,39}$'))",
+            "message": "the type of a condition must start with a capital letter, followed by letters and digits, at most "
+            "40 characters, e.g. Reachable",
+        },
+        {
+            "rule": f"[{', '.join(repr(str(each)) for each in phases.RESERVED_CONDITIONS)}].all(word, !(word in self))",
+            "message": "the operator sets some conditions, e.g. Ready and Paused; rename yours",
+        },
+    ],
+}
 STACK_NAME_RULE: JsonDict = {
     "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
     "message": "a Stack's name is part of its children's names, so it must start with a letter and contain no dots",
@@ -277,6 +291,20 @@ class Output(ApiModel):
     always enabled."""
 
 
+class StatusCondition(ApiModel):
+    """A condition in `status.conditions`."""
+
+    status: Expression
+    """An expression, without `${}`, that returns true or false, e.g. `web.status.availableReplicas > 0`. The condition
+    is Unknown until the values that the expression reads exist."""
+    reason: Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)] | None = None
+    """One word in CamelCase. It can contain `${…}` expressions: `${web.spec.paused ? 'Paused' : 'Running'}`. Default: the
+    type of the condition, or `Not` and the type if the status is False."""
+    message: Annotated[str, pydantic.Field(max_length=limits.EXPRESSION_LENGTH)] | None = None
+    """A text for people. It can contain `${…}` expressions: `${web.status.availableReplicas} Pods are available`. At most
+    1,024 characters are shown. Default: empty."""
+
+
 class Template(ApiModel):
     """The desired resources. `${…}` contains a CEL expression on `params`, `conditions`, `stack` and the resources,
     e.g. `${params.replicas}`; `$${` is a literal `${`.
@@ -305,6 +333,11 @@ class Template(ApiModel):
         default=None, json_schema_extra=named_map("an output", limit=limits.ENTRIES)
     )
     """Values to publish in `status.outputs`, for users and for other Stacks."""
+    status_conditions: dict[str, StatusCondition] | None = pydantic.Field(
+        default=None, json_schema_extra=CONDITION_TYPES
+    )
+    """Conditions to publish in `status.conditions`, by type, e.g. for `kubectl wait --for=condition=Reachable`. They do
+    not change when the Stack is ready."""
 
 
 ONE_ROLLBACK: JsonDict = {

@@ -7,6 +7,7 @@ import dataclasses
 from hearth.model import field_paths, names, signatures, value_class, workloads
 from hearth.model.child import Child
 from hearth.model.field_paths import ElementPath
+from hearth.model.phases import ConditionType
 from hearth.plan.environment import inherited_rules
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.environment.inherited_rules import InheritedRules
@@ -27,7 +28,6 @@ from hearth.plan.resource import (
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import ApplyAttempt, Attempt, FailedObject, RemovalAttempt
 from hearth.plan.state import healing, read_access, source_versions
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import HealingDelay
 from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.model.field_paths import ElementPath, PathPattern
+from hearth.model.phases import ConditionType
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import inherited_rules
 from hearth.plan.ownership import applied_fields, field_ownership
@@ -22,7 +23,6 @@ from hearth.plan.resource import reverted_values
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.state.altered_values import Altered
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ManagerQuery, OwnershipSeen, ResourceCondition

@@ -12,11 +12,11 @@ from typing import assert_never
 
 from hearth.model import names, value_class
 from hearth.model.child import Child
+from hearth.model.phases import ConditionType
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule, EnvironmentRules
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.step_governor import StepRecord
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceCondition, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.steps import (

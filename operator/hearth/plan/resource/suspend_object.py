@@ -17,6 +17,7 @@ import orjson
 
 from hearth.model import limits, names, value_class
 from hearth.model.child import Child, FieldOwnership, Object, Path
+from hearth.model.phases import ConditionType
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.health.suspend_rules import SuspendRule
@@ -24,7 +25,6 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import SuspendPurpose
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.resource_status import ResourceCondition
 from hearth.plan.state.steps import Suspend
 

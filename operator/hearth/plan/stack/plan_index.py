@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.model.phases import ConditionType
+from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.resource_status import (
     ManagerUnknown,
     MemoryUpdate,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hearth.graph import order
 from hearth.model import chunked_work, members, value_class
 from hearth.model.child import Child
+from hearth.model.phases import ConditionType
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.field_ownership import LostField
@@ -21,7 +22,6 @@ from hearth.plan.resource import drift, readiness, suspend_object
 from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.stack import cleanup
 from hearth.plan.state import internal_errors, read_access, requirements, steps
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.plan.state.read_access import Reader

@@ -11,29 +11,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from hearth.model import value_class
+from hearth.model.phases import ConditionType
 
 WHY_CHECK: Final = "kubectl stack check {name} -n {namespace} --wait"
 WHY_HISTORY: Final = "kubectl stack history {name} -n {namespace}"
-
-
-class ConditionType(enum.StrEnum):
-    """The types, in display order."""
-
-    PAUSED = "Paused"
-    CHANGE_HELD = "ChangeHeld"
-    EXPIRING = "Expiring"
-    STOPPED = "Stopped"
-    ROLLING_BACK = "RollingBack"
-    DRIFTED = "Drifted"
-    DRIFT_CONFLICT = "DriftConflict"
-    WRITES_DELAYED = "WritesDelayed"
-    UNHEALTHY = "Unhealthy"
-    DELETION_BLOCKED = "DeletionBlocked"
-    CHECK_PENDING = "CheckPending"
-    CLUSTER_UNREACHABLE = "ClusterUnreachable"
-    REVISION_TAMPERED = "RevisionTampered"
-    INTERNAL_ERROR = "InternalError"
-    SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hearth.model import value_class
+from hearth.model.phases import ConditionType
 from hearth.plan.retry.backoff import BackoffPolicy
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.resource_status import ResourceCondition, ResourceStatus
 
 EXPIRY_FACTOR = 2.0

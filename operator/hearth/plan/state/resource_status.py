@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 from hearth.model import value_class
 from hearth.model.child import Child, FieldOwnership, Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.phases import ConditionType
 from hearth.plan.health.health_result import NestedStop
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.steps import Step
 
 

@@ -9,12 +9,13 @@ from collections.abc import Collection, Iterator, Sequence
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.phases import ConditionType
 from hearth.model.text import enumeration
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 

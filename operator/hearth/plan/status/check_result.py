@@ -12,11 +12,11 @@ from typing import Any
 
 from hearth.model import value_class
 from hearth.model.child import Object
-from hearth.model.phases import Phase
+from hearth.model.phases import ConditionType, Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.resource import readiness
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import problems

@@ -1,21 +1,30 @@
 """Builds the conditions of a Stack: `Ready`, `Reconciling` and `Stalled` of kstatus, then the extra conditions.
 
-The extra conditions are defined in `hearth.plan.state.condition_types`.
+The extra conditions are defined in `hearth.plan.state.condition_types`. The conditions that a template defines are last.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from hearth.model import object_fields
+from hearth.model import object_fields, phases
 from hearth.model.child import Object
-from hearth.model.phases import PhaseConditions
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.model.phases import Answer, ConditionType, PhaseConditions
+from hearth.plan.state.condition_types import ExtraCondition
 
 MESSAGE_LENGTH = 32_768
 """Characters: the limit of the API conventions."""
+
+
+class Judgement(NamedTuple):
+    """A condition that a template defines."""
+
+    type: str
+    status: Answer
+    reason: str
+    message: str
 
 
 def build_conditions(
@@ -52,17 +61,32 @@ def build_conditions(
         ),
         *_judge_extras(extras, known),
     )
-    return [
-        {
-            "type": type_,
-            "status": status,
-            "reason": why,
-            "message": words[:MESSAGE_LENGTH],
-            "observedGeneration": generation,
-            "lastTransitionTime": find_since(known.get(type_), status, now),
-        }
-        for type_, status, why, words in wanted
-    ]
+    return [_make(each, known.get(each[0]), generation=generation, now=now) for each in wanted]
+
+
+def build_defined(
+    defined: Iterable[Judgement] | None, *, generation: int, before: Iterable[Mapping[str, Any]], now: str
+) -> list[Object]:
+    """Build the conditions that the template defines. Arguments: see `build_conditions`.
+
+    defined: None if the template is not known, so that the conditions of `before` stay.
+    """
+    known = {each.get("type"): each for each in before if each.get("type") not in phases.RESERVED_CONDITIONS}
+    if defined is None:
+        return [dict(each) for each in known.values()]
+    return [_make(each, known.get(each.type), generation=generation, now=now) for each in defined]
+
+
+def _make(wanted: tuple[str, str, str, str], before: Mapping[str, Any] | None, *, generation: int, now: str) -> Object:
+    type_, status, reason, message = wanted
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message[:MESSAGE_LENGTH],
+        "observedGeneration": generation,
+        "lastTransitionTime": find_since(before, status, now),
+    }
 
 
 def _judge_extras(

@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable
 
 from hearth.model import names
 from hearth.model.child import Child
+from hearth.model.phases import ConditionType
 from hearth.model.text import enumeration, finalizers
 from hearth.plan.health import health_result, object_reports
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.status import breakpoint_waits

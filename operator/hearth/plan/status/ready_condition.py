@@ -9,12 +9,12 @@ from typing import Final, assert_never
 
 from hearth.model import value_class
 from hearth.model.kinds import ObjectRef
-from hearth.model.phases import Phase
+from hearth.model.phases import ConditionType, Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack import cleanup_planner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors
-from hearth.plan.state.condition_types import ClusterReason, ConditionType, ExtraCondition
+from hearth.plan.state.condition_types import ClusterReason, ExtraCondition
 from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits, names, phases, tenancy
-from hearth.model.child import Child, Object
+from hearth.model import limits, names, phases
+from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.phases import Phase
 from hearth.model.text import redaction, times
-from hearth.plan.resource import data_kinds, definition_warnings, desired_objects, finished_run
+from hearth.plan.resource import data_kinds, definition_warnings, finished_run
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import condition_types, finished_work, requirements, source_versions
+from hearth.plan.state import condition_types, finished_work, source_versions
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.read_access import Access
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.plan.status import breakpoint_waits, check_result, conditions, problems, ready_condition
+from hearth.plan.state.resource_status import ResourceState
+from hearth.plan.status import breakpoint_waits, check_result, conditions, problems, ready_condition, template_values
 from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import rollback_notes, target_status
 from hearth.plan.target.target import CompletedRevisions
-from hearth.template.blueprint import EvaluationError, Known
-from hearth.template.cel import expressions
-from hearth.template.text import bounds
 
 EARLIER = "earlierCompletedRevisions"
 PLANNED = ("summary", "resources", "problems", "outputs")
@@ -128,24 +122,31 @@ def _describe_phase(
     now: float,
 ) -> Object:
     """Describe the phase, and the conditions with it."""
+    # What a fault or an unreachable cluster hides does not change.
+    is_known = planner is not None and not planner.blueprint.is_unknown
+    defined = template_values.judge_conditions(planner) if planner is not None and is_known else None
+    generation, known, timestamp = status_input.generation, before.get("conditions") or (), times.format_time(now)
     return {
-        "observedGeneration": status_input.generation,
+        "observedGeneration": generation,
         **(
             {"observedDefinitionRevision": status_input.definition_revision} if status_input.definition_revision else {}
         ),
         **({"undecided": status_input.undecided} if status_input.undecided else {}),
         "phase": str(phase),
-        "conditions": conditions.build_conditions(
-            phases.find_conditions(phase, is_unasked=status_input.is_automatic_rollback),
-            headline=ready_condition.find_ready_reason(status_input, planner, memory),
-            extras=(
-                *ready_condition.find_extra_conditions(status_input, planner, memory),
-                *(planner.conditions.conditions() if planner is not None else ()),
+        "conditions": [
+            *conditions.build_conditions(
+                phases.find_conditions(phase, is_unasked=status_input.is_automatic_rollback),
+                headline=ready_condition.find_ready_reason(status_input, planner, memory),
+                extras=(
+                    *ready_condition.find_extra_conditions(status_input, planner, memory),
+                    *(planner.conditions.conditions() if planner is not None else ()),
+                ),
+                generation=generation,
+                before=known,
+                now=timestamp,
             ),
-            generation=status_input.generation,
-            before=before.get("conditions") or (),
-            now=times.format_time(now),
-        ),
+            *conditions.build_defined(defined, generation=generation, before=known, now=timestamp),
+        ],
     }
 
 
@@ -174,7 +175,7 @@ def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
 
 def _describe_plan(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
     """Describe the resources or members, waits, and settings without effect. offset: see `_describe_resources`."""
-    found_outputs = evaluate(planner)
+    found_outputs = template_values.evaluate(planner)
     details = _describe_resources(planner, memory, offset=offset)
     details = (
         _describe_group(planner, details) if status_input.group_uid else {**details, "outputs": found_outputs.values}
@@ -270,90 +271,6 @@ def _describe_resources(planner: StackPlanner, memory: InMemoryState, *, offset:
             for name, status in problems.find_problems(planner, memory)
         ],
     }
-
-
-# The outputs of a Stack in its status: those with known values that are small enough.
-
-
-@dataclass(slots=True)
-class Outputs:
-    """Evaluated outputs."""
-
-    values: Object = field(default_factory=dict)
-    wrong: list[str] = field(default_factory=list)
-    """Errors of outputs that the status cannot show. Pending outputs have no message: their resources have one."""
-    size: int = 0
-    """Bytes of all values."""
-
-    def put(self, name: str, value: Any) -> None:
-        """Add a value. Raises TooLarge."""
-        size = bounds.measure(value, depth=limits.OUTPUT_DEPTH)
-        bounds.refuse_large(size, limits.OUTPUT_BYTES, what="is")
-        bounds.refuse_large(self.size + size, limits.OUTPUTS_BYTES, what="with the outputs before it is")
-        self.size += size
-        self.values[name] = value
-
-
-def evaluate(planner: StackPlanner) -> Outputs:
-    """Evaluate all outputs."""
-    outputs = Outputs()
-    for name, output in planner.blueprint.outputs.items():
-        if planner.reader.is_limited and (unreadable := find_unreadable(planner, output.reads)):
-            if planner.reader.find(unreadable) is Access.DENIED:
-                outputs.wrong.append(f"outputs.{name}: {planner.reader.explain(unreadable)}")
-            continue
-        values = {read: find_value(planner, read) for read in output.reads}
-        outcome = output.evaluate(values)
-        if isinstance(outcome, EvaluationError):
-            outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
-        elif isinstance(outcome, Known) and outcome.value is not None:
-            try:
-                outputs.put(name, outcome.value)
-            except bounds.TooLarge as error:
-                outputs.wrong.append(f"outputs.{name}: {error}")
-    return outputs
-
-
-def find_value(planner: StackPlanner, name: str) -> Any:
-    """Find the value that an expression reads under a name of the template: the object, or the objects of all members."""
-    if (read := planner.externals.get(name)) is not None:
-        return desired_objects.enlarge(read.fields)
-    collection = planner.blueprint.collections.get(name)
-    if collection is None:
-        fields = find_fields(planner, name)
-        return expressions.enlarge(fields) if fields is not None else None
-    readable = (find_readable_status(planner, member) for member in collection.members)
-    return planner.find_collection(name).list_with_former(readable)
-
-
-def find_fields(planner: StackPlanner, resource: str) -> Mapping[str, Any] | None:
-    """Find the fields of a resource's object; for finished, deleted work the fields that were kept."""
-    status = find_readable_status(planner, resource)
-    return requirements.find_fields(status) if status is not None else None
-
-
-def find_readable_status(planner: StackPlanner, resource: str) -> ResourceStatus | None:
-    """Find the status of a resource, without an object that is beyond the Stack's boundary."""
-    status = planner.statuses.get(resource)
-    is_beyond = status is not None and status.child is not None and status.reason == tenancy.REASON
-    return dataclasses.replace(status, child=None) if status is not None and is_beyond else status
-
-
-def find_readable(planner: StackPlanner, resource: str) -> Child | None:
-    """Find the object of a resource, unless it is beyond the Stack's boundary."""
-    status = find_readable_status(planner, resource)
-    return status.child if status is not None else None
-
-
-def find_unreadable(planner: StackPlanner, names: Iterable[str]) -> Child | None:
-    """Find an object that the account of the Stack is not allowed to get, or whose access is not known yet.
-
-    names: as expressions read them.
-    """
-    collections = planner.blueprint.collections
-    resources = (each for name in names for each in (collections[name].members if name in collections else (name,)))
-    found = (child for each in resources if (child := find_readable(planner, each)) is not None)
-    return next((child for child in found if planner.reader.find(child) is not Access.GRANTED), None)
 
 
 # Redacts and shortens the texts of a status before it is written. Values computed from sensitive values are redacted at

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from hearth.model import packing, phases, value_class
 from hearth.model.child import Object
-from hearth.model.phases import Phase
+from hearth.model.phases import ConditionType, Phase
 from hearth.plan.state import condition_types
-from hearth.plan.state.condition_types import ConditionType, Severity
+from hearth.plan.state.condition_types import Severity
 from hearth.plan.status import check_result, conditions
 from hearth.plan.target import target_status
 

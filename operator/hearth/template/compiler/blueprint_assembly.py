@@ -31,7 +31,7 @@ from hearth.template.cel.expressions import merge_reads_in_pieces
 from hearth.template.compiler import member_positions, object_names, resource_binding, sensitivity, template_conditions
 from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
-from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource
+from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource, AnalyzedValues
 from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser.policies import RollingSource
@@ -45,11 +45,13 @@ IN_PLAIN_TEXT = (
     "put the value into a Secret, and reference it in the nested Stack's spec.parametersFrom"
 )
 """Why no sensitive value may be there, and the next step."""
+IN_CONDITIONS = "everyone who can read the Stack sees its conditions; remove it from the expression"
+"""Why no condition may depend on a sensitive value, and the next step."""
 
 
 def assemble(
     resources: Sequence[AnalyzedResource],
-    outputs: Sequence[AnalyzedOutput],
+    values: AnalyzedValues,
     *,
     evaluator: PartialEvaluator,
     edges: Mapping[str, Sequence[str]],
@@ -83,14 +85,17 @@ def assemble(
     collections = [each for each in chosen if each.collection is not None]
     present = yield from bind_present([each for each in chosen if each.source.external is None], evaluator)
     yield from object_names.refuse_duplicates([each for found in present.values() for each in found], evaluator, stack)
-    documents = yield from bind_outputs(outputs, evaluator, sizes=count_members(present, evaluator))
-    refuse_many_reads(present, documents, evaluator)
+    documents = yield from bind_outputs(values.outputs, evaluator, sizes=count_members(present, evaluator))
+    conditions = yield from bind_conditions(values.conditions, evaluator, sizes=count_members(present, evaluator))
+    judged = [each for fields in conditions.values() for each in fields.values()]
+    refuse_many_reads(present, [*documents.values(), *judged], evaluator)
     rolling = make_rolling_policies(present, evaluator, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
     made = yield from make_blueprint(
         names_in_order,
         present,
         documents,
+        conditions,
         evaluator,
         retained=retained,
         externals=read,
@@ -127,11 +132,11 @@ def count_members(present: Mapping[str, Sequence[BoundResource]], evaluator: Par
 
 
 def refuse_many_reads(
-    present: Mapping[str, Sequence[BoundResource]], documents: Mapping[str, Evaluable], evaluator: PartialEvaluator
+    present: Mapping[str, Sequence[BoundResource]], documents: Sequence[Evaluable], evaluator: PartialEvaluator
 ) -> None:
     """Record the first resource whose reads of collections make all of them too many."""
     sizes = count_members(present, evaluator)
-    total = sum(sizes.get(name, 0) for document in documents.values() for name in document.reads)
+    total = sum(sizes.get(name, 0) for document in documents for name in document.reads)
     for own, found in present.items() if sizes else ():
         read = {
             name: sizes[name]
@@ -156,6 +161,7 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
     names_in_order: Sequence[str],
     present: Mapping[str, Sequence[BoundResource]],
     documents: dict[str, Evaluable],
+    conditions: dict[str, dict[str, Evaluable]],
     evaluator: PartialEvaluator,
     *,
     retained: frozenset[str],
@@ -208,10 +214,12 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
         (evaluable for one in ordered.values() if one is not None for evaluable in one.evaluables()),
         (test for each in externals.values() for test in each.ready_when),
         documents.values(),
+        *(fields.values() for fields in conditions.values()),
     )
     return Blueprint(
         resources=made,
         outputs=documents,
+        status_conditions=conditions,
         reads=(yield from merge_reads_in_pieces(evaluable.reads for evaluable in evaluables)),
         collections=collections,
         externals=resource_binding.note_dependents(externals, made),
@@ -321,6 +329,28 @@ def bind_outputs(
                 is_sensitive = any(map(evaluator.is_sensitive, output.list_within()))
                 may_hide = is_sensitive or sensitivity.reads_outputs(document)
                 found[output.name] = sensitivity.RedactedOutput(document, is_sensitive) if may_hide else document
+    return found
+
+
+def bind_conditions(
+    conditions: Mapping[str, Mapping[str, AnalyzedOutput]], evaluator: PartialEvaluator, *, sizes: Mapping[str, int]
+) -> ChunkedWork[dict[str, dict[str, Evaluable]]]:
+    """Bind the fields of the conditions for the status. Record an error for each that reads a sensitive value.
+
+    sizes: the numbers of members of all collections.
+    """
+    found: dict[str, dict[str, Evaluable]] = {type_: {} for type_ in conditions}
+    for type_, fields in conditions.items():
+        for name, each in fields.items():
+            if not each.is_sound:
+                continue
+            if any(map(evaluator.is_sensitive, each.list_within())):
+                evaluator.refuse_sensitive(each.path, each.list_within(), why=IN_CONDITIONS)
+                continue
+            yield from member_positions.refuse_in_output(each, sizes, evaluator)
+            document = yield from evaluator.bind_document(each.parsed, each.expressions)
+            if document is not None:
+                found[type_][name] = document
     return found
 
 

@@ -22,7 +22,12 @@ from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
-from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource, analyze_output
+from hearth.template.compiler.resource_analysis import (
+    AnalyzedResource,
+    AnalyzedValues,
+    analyze_condition,
+    analyze_output,
+)
 from hearth.template.compiler.sensitivity import SensitivityTracker
 from hearth.template.compiler.template_conditions import Conditions
 from hearth.template.parser import template_parser
@@ -45,7 +50,7 @@ class Analysis:
     errors."""
     sensitivity: SensitivityTracker
     resources: list[AnalyzedResource]
-    outputs: list[AnalyzedOutput]
+    values: AnalyzedValues
     conditions: Conditions
     edges: dict[str, list[str]]
     validator: ExpressionValidator
@@ -129,7 +134,7 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
     )
     conditions = Conditions(f"{source.path}.conditions")
     yield from conditions.examine(source.conditions, validator)
-    outputs = yield from examine_all(source, resources, validator)
+    values = yield from examine_all(source, resources, validator)
     edges = yield from find_edges(resources, validator)
     return Analysis(
         source=source,
@@ -137,7 +142,7 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
         is_known=not wrong_parameters and not source.unsound_parameters,
         sensitivity=hidden,
         resources=resources,
-        outputs=outputs,
+        values=values,
         conditions=conditions,
         edges=edges,
         validator=validator,
@@ -165,7 +170,7 @@ def bind(
     if is_decided and len(truths) == len(analysis.source.conditions):
         blueprint = yield from blueprint_assembly.assemble(
             analysis.resources,
-            analysis.outputs,
+            analysis.values,
             evaluator=partial_evaluator,
             edges=analysis.edges,
             stack=stack,
@@ -235,19 +240,22 @@ def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> di
 
 def examine_all(
     source: TemplateSource, resources: list[AnalyzedResource], validator: ExpressionValidator
-) -> ChunkedWork[list[AnalyzedOutput]]:
-    """Validate every resource and output; return the outputs without errors."""
+) -> ChunkedWork[AnalyzedValues]:
+    """Validate every resource, output and condition for the status; return the outputs and conditions without errors."""
     allowed = AllowedNames(names=validator.scope.types, rule="cannot be used here")
     for analyzed in resources:
         yield from resource_analysis.examine(analyzed, validator, allowed)
         refuse_many(validator.mistakes)
         yield
-    outputs: list[AnalyzedOutput] = []
+    values = AnalyzedValues()
     for output in source.outputs.values():
-        outputs.append((yield from analyze_output(output, validator, allowed)))
+        values.outputs.append((yield from analyze_output(output, validator, allowed)))
         yield
     refuse_many(validator.mistakes)
-    return outputs
+    for condition in source.status_conditions:
+        values.conditions[condition.type] = yield from analyze_condition(condition, validator, allowed)
+    refuse_many(validator.mistakes)
+    return values
 
 
 def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator) -> ChunkedWork[dict[str, list[str]]]:

@@ -20,7 +20,7 @@ from hearth.template.compiler.collection_analysis import AnalyzedCollection, Ele
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import template_kinds
-from hearth.template.parser.template_parser import OutputSource, ResourceSource
+from hearth.template.parser.template_parser import ConditionSource, OutputSource, ResourceSource
 from hearth.template.schema import literal_validator, shapes
 from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
@@ -76,6 +76,15 @@ class AnalyzedOutput(AnalyzedDocument):
 
     name: str
     path: str
+
+
+@dataclass(slots=True, kw_only=True)
+class AnalyzedValues:
+    """The validated parts of a template that are for the status."""
+
+    outputs: list[AnalyzedOutput] = field(default_factory=list)
+    conditions: dict[str, dict[str, AnalyzedOutput]] = field(default_factory=dict)
+    """By type: the fields of each condition."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -333,6 +342,26 @@ def examine_tests(
         expression = None if written is None else validator.examine_test(written, path=path, allowed=allowed)
         if expression is not None:
             found.append((expression, path))
+    return found
+
+
+def analyze_condition(
+    source: ConditionSource, validator: ExpressionValidator, allowed: AllowedNames
+) -> ChunkedWork[dict[str, AnalyzedOutput]]:
+    """Validate a condition for the status; return its fields without errors."""
+    path = f"{source.path}.status"
+    found: dict[str, AnalyzedOutput] = {}
+    if tests := examine_tests([(source.status, path)], validator, allowed):
+        ((expression, _),) = tests
+        mark = InterpolatedString(keys=(), path=path, parts=(interpolation.ExpressionSource(expression.parsed.text),))
+        parsed = ParsedManifest("", path=path)
+        parsed.strings.append(mark)
+        found["status"] = AnalyzedOutput(name="status", path=path, parsed=parsed, expressions={(): [expression]})
+    for name, text in source.texts.items():
+        parsed = ParsedManifest(text, path=f"{source.path}.{name}")
+        validator.mistakes += parsed.mistakes
+        expressions = yield from validate_strings(parsed, shapes.OPEN, validator, allowed)
+        found[name] = AnalyzedOutput(name=name, path=parsed.path, parsed=parsed, expressions=expressions)
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hearth.model import field_paths, limits, names, object_fields, value_class
+from hearth.model import field_paths, limits, names, object_fields, phases, value_class
 from hearth.model.child import Object, Path
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
@@ -23,15 +23,19 @@ from hearth.template.parser import policies
 from hearth.template.parser.policies import RollingSource
 from hearth.template.schema import parameters
 from hearth.template.schema.json_schema import Effort
-from hearth.template.text import error_hints
+from hearth.template.text import error_hints, interpolation
 
-TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
+TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs", "statusConditions")
 RESOURCE_WORDS = (
     *("manifest", "externalRef", "optional", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
     *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy", "completion", "retry"),
 )
 UPDATE_WORDS = ("replace", "replaceOn", "rolling", "maxRemoved")
 OUTPUT_WORDS = ("value", "when")
+CONDITION_WORDS = ("status", "reason", "message")
+CONDITION_TYPE = re.compile("[A-Z][A-Za-z0-9]{0,39}")
+CONDITION_REASON = re.compile("[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
+"""A reason as the API conventions define it."""
 RETRY_WORDS = ("limit", "maxBackoff")
 REFERENCE_WORDS = ("apiVersion", "kind", "metadata")
 REFERENCE_METADATA_WORDS = ("name", "namespace", "selector", "allNamespaces")
@@ -153,6 +157,17 @@ class OutputSource:
 
 
 @dataclass(slots=True, kw_only=True)
+class ConditionSource:
+    """A condition for the status, as written."""
+
+    type: str
+    path: str
+    status: Any
+    texts: Mapping[str, str]
+    """`reason` and `message`, if they are set."""
+
+
+@dataclass(slots=True, kw_only=True)
 class TemplateSource:
     """A parsed template."""
 
@@ -163,6 +178,7 @@ class TemplateSource:
     conditions: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, ResourceSource] = field(default_factory=dict)
     outputs: dict[str, OutputSource] = field(default_factory=dict)
+    status_conditions: list[ConditionSource] = field(default_factory=list)
 
 
 class TemplateParser:
@@ -201,6 +217,7 @@ class TemplateParser:
             self.note(f"{self.path}.resources", "is missing; list the resources by name, or {} for none")
         for name, raw in self.entries(template, "outputs", limit=limits.ENTRIES):
             self.read_output(source, name, raw)
+        self.read_status_conditions(source, template.get("statusConditions"))
         return source
 
     def entries(self, template: Object, word: str, *, limit: int) -> list[tuple[str, Any]]:
@@ -503,6 +520,47 @@ class TemplateParser:
             self.note(f"{path}.value", "is missing; set the value of the output")
             return
         source.outputs[name] = OutputSource(name=name, path=path, value=raw["value"], when=raw.get("when"))
+
+    def read_status_conditions(self, source: TemplateSource, stated: Any) -> None:
+        """Parse the conditions for the status."""
+        path = f"{self.path}.statusConditions"
+        if stated is None:
+            return
+        if not isinstance(stated, dict):
+            self.note(path, f"must be a map by type, found {error_hints.describe(stated)}")
+            return
+        if len(stated) > limits.STATUS_CONDITIONS:
+            self.note(path, f"has {len(stated)} entries, but at most {limits.STATUS_CONDITIONS} are allowed")
+            return
+        for type_, raw in stated.items():
+            self.read_status_condition(source, type_, raw, f"{path}{error_hints.write_key(str(type_))}")
+
+    def read_status_condition(self, source: TemplateSource, type_: Any, raw: Any, path: str) -> None:
+        """Parse one condition for the status."""
+        if not isinstance(type_, str) or not CONDITION_TYPE.fullmatch(type_):
+            rule = "types start with a capital letter and have at most 40 letters and digits, e.g. Reachable"
+            self.note(path, f"cannot be the type of a condition; {rule}")
+        elif type_ in phases.RESERVED_CONDITIONS:
+            self.note(path, f"the operator sets the condition {type_}; rename yours")
+        elif not isinstance(raw, dict):
+            self.note(path, f"must be a map with a status, found {error_hints.describe(raw)}; write status: … below it")
+        else:
+            self.check_words(raw, CONDITION_WORDS, path, what="a condition")
+            texts: dict[str, str] = {}
+            for word in ("reason", "message"):
+                text = raw.get(word)
+                if isinstance(text, str):
+                    texts[word] = text
+                elif text is not None:
+                    self.note(f"{path}.{word}", f"must be text, found {error_hints.describe(text)}")
+            reason = texts.get("reason", "")
+            if reason and not interpolation.has_expressions(reason) and not CONDITION_REASON.fullmatch(reason):
+                self.note(f"{path}.reason", f"must be one word in CamelCase, found {error_hints.quote(reason)}")
+            if raw.get("status") is None:
+                self.note(f"{path}.status", "is missing; set an expression that is true or false")
+            else:
+                condition = ConditionSource(type=type_, path=path, status=raw["status"], texts=texts)
+                source.status_conditions.append(condition)
 
     def check_manifest(self, manifest: Any, path: str) -> None:
         """Check that `manifest` has all required and no forbidden fields."""

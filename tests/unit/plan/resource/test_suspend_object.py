@@ -11,13 +11,13 @@ import pytest
 from hearth.model import child, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
+from hearth.model.phases import ConditionType
 from hearth.plan.health import health_rules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.resource import resource_planner, suspend_object
 from hearth.plan.resource.suspend_object import SuspendRecord
 from hearth.plan.retry.backoff import Attempt, SuspendAttempt, SuspendPurpose
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Delete, Suspend

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hearth.model.phases import DONE
+from hearth.model.phases import DONE, ConditionType
 from hearth.plan.stack.plan_index import NAMED_AT_MOST, ConditionAggregator, NamesByState, PlanIndex
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.resource_status import ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.status import conditions
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from hearth.model.phases import ConditionType
 from hearth.plan.state import condition_types
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions
+from hearth.plan.status.conditions import Judgement
 from support import repository
 
 
@@ -84,3 +85,23 @@ def test_a_command_has_no_other_fields_than_can_be_filled() -> None:
     for traits in condition_types.TABLE.values():
         assert "{" not in traits.command.format(name="shop", namespace="default")
         assert traits.is_cause or not traits.command
+
+
+def test_defined_conditions_keep_the_time_of_their_transition() -> None:
+    before = [*make(("Fast", "True", "Fast"), ("Gone", "True", "Gone"), ("Ready", "True", "Complete"))["conditions"]]
+    judged = [Judgement("Fast", "True", "Faster", "now"), Judgement("New", "Unknown", "Pending", "")]
+
+    found = conditions.build_defined(judged, generation=3, before=before, now="2026-02-02T00:00:00Z")
+
+    assert [(each["type"], each["reason"], each["lastTransitionTime"]) for each in found] == [
+        ("Fast", "Faster", "2026-01-01T00:00:00Z"),
+        ("New", "Pending", "2026-02-02T00:00:00Z"),
+    ]
+
+
+def test_defined_conditions_stay_while_the_template_is_unknown() -> None:
+    before = make(("Fast", "True", "Fast"), ("Ready", "True", "Complete"), ("Drifted", "False", "NotDrifted"))
+
+    found = conditions.build_defined(None, generation=3, before=before["conditions"], now="2026-02-02T00:00:00Z")
+
+    assert found == before["conditions"][:1]

@@ -10,10 +10,10 @@ import pytest
 from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
+from hearth.model.phases import ConditionType
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.status import deletion_blockers
 from support.units import blueprints

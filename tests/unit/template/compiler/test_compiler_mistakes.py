@@ -175,6 +175,40 @@ def test_words_beside_the_manifest(resource: str, path: str, message: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("conditions", "path", "message"),
+    [
+        ({"Ready": {"status": "true"}}, ".Ready", "the operator sets the condition Ready; rename yours"),
+        (
+            {"low": {"status": "true"}},
+            ".low",
+            (
+                "cannot be the type of a condition; types start with a capital letter and have at most 40 letters and "
+                "digits, e.g. Reachable"
+            ),
+        ),
+        ({"A": {}}, ".A.status", "is missing; set an expression that is true or false"),
+        (
+            {"A": {"status": 1}},
+            ".A.status",
+            'must be an expression, found the number 1; write e.g. "params.replicas > 1"',
+        ),
+        (
+            {"A": {"status": "size('a')"}},
+            ".A.status",
+            "must give true or false, `size('a')` gives an integer; add a comparison",
+        ),
+        ({"A": {"status": "true", "reason": "a b"}}, ".A.reason", "must be one word in CamelCase, found 'a b'"),
+        ({"A": {"status": "true", "message": 5}}, ".A.message", "must be text, found the number 5"),
+        ({"A": {"status": "true", "x": 5}}, ".A.x", "'x' is not known; a condition has status, reason and message"),
+        ({f"A{at}": {"status": "true"} for at in range(21)}, "", "has 21 entries, but at most 20 are allowed"),
+    ],
+)
+def test_conditions_for_the_status(conditions: dict[str, Any], path: str, message: str) -> None:
+    found = find_mistakes({"resources": {}, "statusConditions": conditions})
+    assert found == [(f"spec.template.statusConditions{path}", message)]
+
+
+@pytest.mark.parametrize(
     ("resources", "expected"),
     [
         ({"a": "${a.data.x}"}, ["a → a"]),

@@ -54,6 +54,29 @@ def compile_output(value: Any) -> Blueprint:
 
 
 @pytest.mark.parametrize(
+    ("condition", "field"),
+    [
+        pytest.param({"status": "params.password == 'x'"}, "status", id="a test of a parameter"),
+        pytest.param({"status": "conditions.same"}, "status", id="a condition that it decided"),
+        pytest.param({"status": "size(user.spec.taken) > 3"}, "status", id="a field derived from it"),
+        pytest.param({"status": "true", "reason": "${secret.data.a}"}, "reason", id="the data of a Secret"),
+        pytest.param({"status": "true", "message": "x ${params.given}"}, "message", id="a parameter from a Secret"),
+    ],
+)
+def test_conditions_for_the_status_read_no_sensitive_value(condition: dict[str, str], field: str) -> None:
+    template = {**yaml.safe_load(TEMPLATE % "1"), "statusConditions": {"Safe": condition}}
+    values = {"password": "sesame-open", "given": "from-secret", "public": "known"}
+    definition = Definition(template=template, parameters=values, origins={"given": ORIGIN, "public": ORIGIN})
+
+    with pytest.raises(errors.InvalidDefinition) as caught:
+        compiler.compile_template(definition, stack=STACK, kinds=KINDS)
+
+    (mistake,) = caught.value.mistakes
+    assert mistake.path == f"spec.template.statusConditions.Safe.{field}"
+    assert "everyone who can read the Stack sees its conditions" in mistake.message
+
+
+@pytest.mark.parametrize(
     ("value", "expected"),
     [
         pytest.param("${params.password}", "(sensitive)", id="the parameter itself"),

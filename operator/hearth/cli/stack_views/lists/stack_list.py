@@ -10,9 +10,9 @@ from hearth.cli.stack_views.stack_state import NamedObject, StackState
 from hearth.cli.stack_views.text_table import Cell
 from hearth.model import names, object_fields
 from hearth.model.child import Object
+from hearth.model.phases import ConditionType
 from hearth.model.text import redaction
 from hearth.plan.state import condition_types
-from hearth.plan.state.condition_types import ConditionType
 
 HEADER: Final = ("NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE", "MESSAGE")
 """The annotation repeats the whole spec."""
