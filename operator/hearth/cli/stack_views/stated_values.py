@@ -5,9 +5,13 @@ Values from Secrets are unknown here; the operator redacts them in everything th
 
 from __future__ import annotations
 
-from hearth.cli.stack_views.lists import revision_history, stack_list
+from collections.abc import Mapping
+from typing import Any
+
+from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import object_fields
+from hearth.model.child import Object
 from hearth.model.text import redaction
 
 
@@ -18,7 +22,7 @@ def redact(text: str, objects: StackObjects) -> str:
 
 def find_stated_values(objects: StackObjects) -> list[str]:
     """Return the texts of sensitive parameters that the spec or the template contains."""
-    _, defaults = revision_history.hide_defaults(objects.template)
+    _, defaults = hide_defaults(objects.template)
     stated = object_fields.mapping(objects.stack.spec, "parameters")
     values = [stated.get(name) for name in find_sensitive_parameters(objects)]
     return [*defaults, *redaction.find_texts(values), *stack_list.find_hidden(objects.stack)]
@@ -35,3 +39,14 @@ def find_sensitive_parameters(objects: StackObjects) -> set[str]:
         if declared is True or (has_secret and declared is not False and name not in stated):
             found.add(name)
     return found
+
+
+def hide_defaults(template: Mapping[str, Any]) -> tuple[Object, list[str]]:
+    """Return the template without the defaults of sensitive parameters, and the texts of these defaults."""
+    hidden: list[str] = []
+    parameters: Object = {}
+    for name, rule in object_fields.mapping(template, "parameters").items():
+        is_hidden = object_fields.find(rule, "sensitive") is True and "default" in rule
+        hidden += redaction.find_texts(rule["default"]) if is_hidden else []
+        parameters[name] = {**rule, "default": redaction.SENSITIVE} if is_hidden else rule
+    return {**template, **({"parameters": parameters} if parameters else {})}, hidden

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli.stack_views import ages, safe_text
+from hearth.cli.stack_views import ages, safe_text, stated_values
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.text_table import Cell
 from hearth.model import names, object_fields
@@ -104,7 +104,7 @@ def show_definition(definition: Mapping[str, Any]) -> Object:
 
     Each value is replaced by its source and a part of its keyed hash, so that changes are visible.
     """
-    template, hidden = hide_defaults(object_fields.mapping(definition, "template"))
+    template, hidden = stated_values.hide_defaults(object_fields.mapping(definition, "template"))
     parameters = dict(object_fields.mapping(definition, "parameters"))
     for name, entry in object_fields.mapping(definition, "sensitive").items():
         source, hashed = object_fields.text(entry, "from"), object_fields.text(entry, "hash")
@@ -112,17 +112,6 @@ def show_definition(definition: Mapping[str, Any]) -> Object:
     shown: Object = {"parameters": dict(sorted(parameters.items())), "template": secret_literals.hide(template)}
     result: Object = redaction.redact_within(shown, hidden)
     return result
-
-
-def hide_defaults(template: Mapping[str, Any]) -> tuple[Object, list[str]]:
-    """Return the template without the defaults of sensitive parameters, and the texts of these defaults."""
-    hidden: list[str] = []
-    parameters: Object = {}
-    for name, rule in object_fields.mapping(template, "parameters").items():
-        is_hidden = object_fields.find(rule, "sensitive") is True and "default" in rule
-        hidden += redaction.find_texts(rule["default"]) if is_hidden else []
-        parameters[name] = {**rule, "default": redaction.SENSITIVE} if is_hidden else rule
-    return {**template, **({"parameters": parameters} if parameters else {})}, hidden
 
 
 def compare(
