@@ -24,6 +24,7 @@ from hearth.cli.stack_views import safe_text
 from hearth.model import errors
 from hearth.model.api import stack_definition
 from hearth.model.child import Object
+from hearth.model.text import enumeration
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -344,9 +345,12 @@ def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
         for each in objects:
             stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=objects)
             mistakes = file_commands.find_mistakes(stack_file, kinds, evaluator)
+            places: dict[tuple[str, str], list[str]] = {}
             # Later mistakes at the same place are consequences of the first one.
             for mistake in {each["path"]: each for each in reversed(mistakes)}.values():
-                yield f"{mistake['stack']}: {mistake['path']}: {mistake['message']}"
+                places.setdefault((mistake["stack"], mistake["message"]), []).append(mistake["path"])
+            for (stack, message), paths in places.items():
+                yield f"{stack}: {enumeration.enumerate_names(paths[::-1])}: {message}"
 
 
 def count(found: Sequence[object], word: str) -> str:

@@ -45,7 +45,7 @@ RESOURCE_FIELDS: Final = frozenset(
 POLICY: Final = re.compile(r"policy\(\)\.with(Retain|Delete)\(\)")
 STANDARD_COLUMNS: Final = (".metadata.creationTimestamp", ".status.state")
 """Columns that Hearth's own columns already cover in every list of instances."""
-COLUMN_PATH: Final = re.compile(r"\.(spec|status)\.(\w+)")
+COLUMN_PATH: Final = re.compile(r"\.(spec|status)\.(\w+)((?:\.\w+){0,8})")
 INDEXES: Final = re.compile(r"lists\.range\(size\((.+)\)\)")
 """A list of the positions in another list."""
 EACH: Final = "each"
@@ -138,7 +138,7 @@ class Conversion:
             if name in status
         ]
         self._spread_conditions(resources, outputs)
-        columns += self._convert_columns()
+        columns += self._convert_columns(outputs)
         template: Object = {"parameters": self.parameters, "resources": resources, "outputs": outputs}
         words = {
             "kind": self.kind,
@@ -193,16 +193,32 @@ class Conversion:
                 self.optional.append(name)
         return columns
 
-    def _convert_columns(self) -> Iterator[Object]:
+    def _convert_columns(self, outputs: Object) -> Iterator[Object]:
+        """Yield the columns. outputs: receives an output for each field within a parameter that has a column."""
         for at, column in enumerate(object_fields.entries(self.schema, "additionalPrinterColumns")):
             path = object_fields.text(column, "jsonPath")
             found = COLUMN_PATH.fullmatch(path)
             word, known = ("parameter", self.fields) if found and found[1] == "spec" else ("output", self.outputs)
-            if found and found[2] in known:
-                priority = {"priority": column["priority"]} if column.get("priority") else {}
+            priority = {"priority": column["priority"]} if column.get("priority") else {}
+            if found and not found[3] and found[2] in known:
                 yield {"name": object_fields.text(column, "name"), word: known[found[2]], **priority}
+            elif found and found[2] in self.fields and self._has_value(self.fields[found[2]], found[3][1:].split(".")):
+                field_ = f"{self.fields[found[2]]}{found[3]}"
+                name = template_names.choose_fields([*outputs, field_])[field_]
+                outputs[name] = {"value": f"${{params.{field_}}}"}
+                yield {"name": object_fields.text(column, "name"), "output": name, **priority}
             elif path not in STANDARD_COLUMNS:
                 self.lost.append(f"spec.schema.additionalPrinterColumns[{at}]: {path} is not a parameter or output")
+
+    def _has_value(self, parameter: str, fields: Sequence[str]) -> bool:
+        """Return whether a field within a parameter always has a value."""
+        rules: Any = self.parameters[parameter]
+        for name in fields:
+            inner = object_fields.mapping(rules, "properties", name)
+            if "default" not in inner and name not in object_fields.elements(rules, "required"):
+                return False
+            rules = inner
+        return bool(rules)
 
     def _convert_resource(self, stated: Mapping[str, Any], path: str, kinds: ConvertedKinds) -> Object:
         self._note_unknown(stated, RESOURCE_FIELDS, path)
@@ -232,17 +248,26 @@ class Conversion:
                 made["spec"] = other.rename_fields(made["spec"])
         elif object_fields.text(stated, "apiVersion").partition("/")[0] == GROUP:
             kind = object_fields.text(stated, "kind")
-            self.lost.append(f"{path}: {kind} is defined by a {KIND} that is not in these files; pass its file as well")
+            sentence = f"{kind} is defined by a {KIND} that is not in these files; pass its file as well"
+            if not any(each.endswith(f": {sentence}") for each in self.lost):
+                self.lost.append(f"{path}: {sentence}")
 
     def _spread_conditions(self, resources: Object, outputs: Object) -> None:
         """Set the condition of each resource and output, and read values that may be missing as optional."""
         reads = {name: kro_expressions.find_reads(each, resources) for name, each in resources.items()}
         conditions = kro_expressions.spread(self.conditions, reads)
         is_conditional = {name for name, each in conditions.items() if each}
-        change = functools.partial(kro_expressions.change_all, change=kro_expressions.make_optional(is_conditional))
+        make_optional = kro_expressions.make_optional(is_conditional)
+        check_presence = kro_expressions.make_presence_checks(resources.keys())
+        change = functools.partial(kro_expressions.change_all, change=lambda text: check_presence(make_optional(text)))
         for name, resource in resources.items():
-            when = {"when": kro_expressions.join(conditions[name])} if conditions[name] else {}
-            resources[name] = {**when, **kro_expressions.translate_all(resource, change)}
+            when = {"when": check_presence(kro_expressions.join(conditions[name]))} if conditions[name] else {}
+            ready = (
+                {"readyWhen": [check_presence(each) for each in resource["readyWhen"]]}
+                if "readyWhen" in resource
+                else {}
+            )
+            resources[name] = {**when, **kro_expressions.translate_all(resource, change), **ready}
         for name, output in outputs.items():
             needed = sorted(kro_expressions.find_reads(output, is_conditional), key=[*resources].index)
             stated = list(dict.fromkeys(each for other in needed for each in conditions[other]))
@@ -366,7 +391,9 @@ def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
     ]
     by_kind = {(find_group(each.document), each.kind): each for each in conversions}
     others = [each for each in documents if not is_definition(each)]
-    if mistakes := [*find_strangers(others, by_kind), *find_missing(conversions, texts)]:
+    # Without a definition, every document would be a stranger.
+    strangers = find_strangers(others, by_kind) if conversions else ()
+    if mistakes := [*strangers, *find_missing(conversions, texts, others)]:
         raise InvalidDefinition(mistakes)
     for conversion in conversions:
         conversion.choose_names()
@@ -395,10 +422,14 @@ def find_strangers(documents: Sequence[ManifestDocument], known: Collection[tupl
             yield Mistake(path=document.place, message=message)
 
 
-def find_missing(conversions: Sequence[Conversion], texts: Sequence[SourceText]) -> Iterator[Mistake]:
-    """Yield a mistake if there is no definition, or if a definition creates no kind."""
+def find_missing(
+    conversions: Sequence[Conversion], texts: Sequence[SourceText], others: Sequence[ManifestDocument]
+) -> Iterator[Mistake]:
+    """Yield a mistake if there is no definition, or if a definition creates no kind. others: all other documents."""
     if not conversions:
-        yield Mistake(path=texts[0].source, message=f"contains no {KIND} of {GROUP}")
+        kinds = enumeration.enumerate_names(list(dict.fromkeys(each.kind for each in others)))
+        advice = f"; pass the definition of {kinds} as well" if kinds else ""
+        yield Mistake(path=texts[0].source, message=f"contains no {KIND} of {GROUP}{advice}")
     for conversion in conversions:
         if not conversion.kind:
             yield Mistake(path=conversion.document.place, message="spec.schema.kind is missing; set it to the kind")

@@ -342,6 +342,41 @@ def make_optional(names: Collection[str]) -> Callable[[str], str]:
     return change
 
 
+def make_presence_checks(names: Collection[str]) -> Callable[[str], str]:
+    """Return the function that converts `a.b.c != null` to `has(a.b.c)` in an expression, for these resources.
+
+    The types of Kubernetes objects have no null. kro compares all values with it.
+    """
+
+    def change(expression: str) -> str:
+        tokens = split(expression)
+        made: list[str] = []
+        at = 0
+        while at < len(tokens):
+            found = find_null_comparison(tokens, at) if tokens[at] in names and is_name(tokens, at) else None
+            if found is None:
+                made.append(tokens[at])
+                at += 1
+                continue
+            path, is_equal, at = found
+            made.append(f"!has({path})" if is_equal else f"has({path})")
+        return "".join(made)
+
+    return change
+
+
+def find_null_comparison(tokens: Sequence[str], at: int) -> tuple[str, bool, int] | None:
+    """Return the fields that are compared with null at a position, whether they must equal it, and where the rest begins."""
+    end = find_end(tokens, at)
+    path = "".join(tokens[at:end])
+    # White space is one token, and so is each character of an operator.
+    rest = [(each, place) for place, each in enumerate(tokens[end : end + 6], start=end) if not each.isspace()][:3]
+    operator = "".join(each for each, _ in rest[:2])
+    if "." not in path or "?" in path or operator not in ("==", "!=") or rest[2:3] == [] or rest[2][0] != "null":
+        return None
+    return path, operator == "==", rest[2][1] + 1
+
+
 def find_end(tokens: Sequence[str], at: int) -> int:
     """Return the end of the fields that are read from the name at a position."""
     at += 1

@@ -157,6 +157,23 @@ def test_what_may_be_missing_is_read_as_such() -> None:
     assert change("a.web.spec.?x + web.spec.x + web.?spec") == "a.web.spec.?x + web.spec.x + web.?spec"
 
 
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ("job.status.completionTime != null", "has(job.status.completionTime)"),
+        ("job.status.succeeded>0&&job.status.endTime!=null", "job.status.succeeded>0&&has(job.status.endTime)"),
+        ("job.status.completionTime == null || x", "!has(job.status.completionTime) || x"),
+        ("job.status.?completionTime != null", "job.status.?completionTime != null"),
+        ("params.job.status != null", "params.job.status != null"),
+        ("job != null", "job != null"),
+        ("job.status.x == nullable", "job.status.x == nullable"),
+        ("job.status.x ==", "job.status.x =="),
+    ],
+)
+def test_a_comparison_with_null_asks_whether_the_field_exists(stated: str, expected: str) -> None:
+    assert kro_expressions.make_presence_checks({"job"})(stated) == expected
+
+
 def test_conditions_reach_all_that_read() -> None:
     stated = {"a": ["x"], "b": [], "c": ["y", "x"], "d": []}
     reads = {"a": {"a"}, "b": {"a", "d"}, "c": {"b"}, "d": {"b"}}
@@ -270,8 +287,11 @@ def test_what_has_no_counterpart_is_named_by_the_import(write: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (INSTANCE, "Cache a is not an instance of a kind in these files; pass its ResourceGraphDefinition as well"),
-        (INSTANCE, "contains no ResourceGraphDefinition of kro.run"),
+        (
+            DEFINITION + "---" + INSTANCE.replace("Cache", "Disk"),
+            "Disk a is not an instance of a kind in these files; pass its ResourceGraphDefinition as well",
+        ),
+        (INSTANCE, "contains no ResourceGraphDefinition of kro.run; pass the definition of Cache as well"),
         (DEFINITION.replace("    kind: Cache\n", ""), "spec.schema.kind is missing"),
         (DEFINITION.replace("kro.run/v1alpha1", "example.org/v1"), "contains no ResourceGraphDefinition of kro.run"),
     ],
@@ -345,6 +365,49 @@ def test_kinds_that_use_one_another_are_renamed_together(write: Any) -> None:
         template["resources"]["note"]["manifest"]["data"]["code"] == "${kitchen.status.outputs.?doorCode.orValue('')}"
     )
     assert room["spec"] == {"ownerName": "blue"}
+
+
+SPREAD = """
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: apps}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: App
+    spec: {ingress: {enabled: boolean | default=false, host: string}, optional: {deep: {a: integer}}}
+    additionalPrinterColumns:
+      - {name: Ingress, jsonPath: .spec.ingress.enabled, type: boolean}
+      - {name: Host, jsonPath: .spec.ingress.host, type: string}
+      - {name: Deep, jsonPath: .spec.optional.deep.a, type: integer}
+  resources:
+    - {id: one, template: {apiVersion: kro.run/v1alpha1, kind: Part, metadata: {name: one}}}
+    - {id: two, template: {apiVersion: kro.run/v1alpha1, kind: Part, metadata: {name: two}}}
+    - {id: three, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: "${spc.version}"}}}
+    - {id: four, template: {apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {a: "${spc.version}"}}}
+"""
+
+
+def test_each_cause_is_named_once_and_nested_fields_keep_their_columns(write: Any) -> None:
+    result = run(write(SPREAD))
+    (definition,) = read(result)
+    assert definition["spec"]["columns"] == [{"name": "Ingress", "output": "ingressEnabled"}]
+    assert definition["spec"]["template"]["outputs"] == {"ingressEnabled": {"value": "${params.ingress.enabled}"}}
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert [sum(cause in line for line in warnings) for cause in (": Part is defined by", "'spc'", ".spec.")] == [
+        1,
+        1,
+        2,
+    ]
+    assert (
+        "spec.template.resources.three.manifest.data.a, spec.template.resources.four.manifest.data.a: " in result.stderr
+    )
+
+
+def test_a_file_without_a_definition_has_one_mistake(write: Any) -> None:
+    result = run(write("apiVersion: kro.run/v1alpha1\nkind: Graph\nmetadata: {name: rgd}\n"))
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("contains no ResourceGraphDefinition of kro.run; pass the definition of Graph as well")
 
 
 def test_a_kind_of_kro_whose_definition_is_missing_is_named(write: Any) -> None:
