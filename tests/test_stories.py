@@ -30,6 +30,8 @@ WITHOUT_ACCOUNT = frozenset(
         "account",
         "account-blind",
         "account-nested",
+        "retain-in-instance",
+        "retain-nested-stack",
         "strict",
     }
 )

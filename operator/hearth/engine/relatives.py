@@ -7,7 +7,7 @@ belong to one tree, because anyone can write labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -128,6 +128,8 @@ class Relatives:
     """By UID: the visible state of a Stack when the Stacks that keep objects were last notified of it."""
     _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
     """The generation of all trees, and the tree of each Stack by UID at that generation."""
+    _families: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
+    """The same for trees with the instances of StackDefinitions in them."""
 
     def register(self, uid: str, loaded: LoadedStack) -> None:
         """Add a Stack that was loaded."""
@@ -149,14 +151,20 @@ class Relatives:
 
     def find_tree(self, uid: str, services: TreeServices) -> Mapping[str, Node]:
         """Return the tree of a Stack, by UID. Most trees have only one Stack."""
-        tree = services.management_cluster.tree
-        if self._trees[0] != tree.generation:
-            self._trees = (tree.generation, {})
-        known = self._trees[1].get(uid)
-        if known is None:
-            known = tree.find_all(uid, lambda node: is_proven(node, services))
-            self._trees[1].update(dict.fromkeys(known, known))
-        return known
+        generation = services.management_cluster.tree.generation
+        if self._trees[0] != generation:
+            self._trees = (generation, {})
+        return find_all(uid, services, self._trees[1], lambda node: is_proven(node, services))
+
+    def find_family(self, uid: str, services: TreeServices) -> Mapping[str, Node]:
+        """Return the tree of a Stack with the instances of StackDefinitions in it, by UID.
+
+        An instance takes over no objects of the tree, but its objects are in the same Namespaces.
+        """
+        generation = services.management_cluster.tree.generation
+        if self._families[0] != generation:
+            self._families = (generation, {})
+        return find_all(uid, services, self._families[1], lambda node: is_proven_child(node, services))
 
     def find_claim(self, uid: str, services: TreeServices, child: Child) -> TreeClaim | None:
         """Return why an object must stay although its Stack no longer needs it, or None.
@@ -360,8 +368,7 @@ class Relatives:
 
     def is_related(self, uid: str, other: str, services: TreeServices) -> bool:
         """Return whether both Stacks are in one tree and have their objects in the same cluster."""
-        is_same_cluster = services.find_link(uid).key == services.find_link(other).key
-        return uid != other and is_same_cluster and other in self.find_tree(uid, services)
+        return uid != other and is_same_cluster(uid, other, services) and other in self.find_tree(uid, services)
 
     def count_undecided(self, uid: str, services: TreeServices) -> int:
         """Return how many resources of a Stack in a tree have no object yet, or are a Stack that is not written yet."""
@@ -385,23 +392,50 @@ class Relatives:
     def find_contents(self, uid: str, services: TreeServices, container_child: Child) -> str:
         """Return a retained object of the tree inside a Namespace or of a CustomResourceDefinition, or "".
 
-        Stacks of other processes are unknown here. When they release an object, they write a note to its Namespace and
-        CustomResourceDefinition.
+        All objects of a retained nested Stack count as retained. Stacks of other processes are unknown here. When they
+        release an object, they write a note to its Namespace and CustomResourceDefinition.
         """
         if container_child.kind.key not in containers.KINDS:
             return ""
-        cluster = services.find_link(uid)
-        for member in dict.fromkeys((uid, *self.find_tree(uid, services))):
-            if services.find_link(member).key != cluster.key:
-                continue
-            loaded = self._loaded.get(member)
-            planner = loaded.planner if loaded is not None else None
-            for children in services.find_children_cluster(member).children(member).values():
-                for child in children:
-                    is_inside = container_child.ref in containers.find_containers(child.kind, child.namespace)
-                    if is_inside and child.is_identified and is_retained(child, planner):
-                        return str(child.ref)
+        members = dict.fromkeys((uid, *self.find_family(uid, services)))
+        retained_stacks = self._find_retained_stacks(uid, members, services)
+        for member in members:
+            planner = self._find_planner(member)
+            for child in list_children(uid, member, services):
+                is_inside = container_child.ref in containers.find_containers(child.kind, child.namespace)
+                if is_inside and child.is_identified and (member in retained_stacks or is_retained(child, planner)):
+                    return str(child.ref)
         return ""
+
+    def find_nested(self, uid: str, nested: str, services: TreeServices) -> Mapping[str, Node]:
+        """Return a Stack in the tree of the other, and the Stacks in it, by UID. Empty if the tree does not contain it."""
+        family = self.find_family(uid, services)
+        found: dict[str, Node] = {nested: family[nested]} if nested in family else {}
+        waiting = list(found)
+        while waiting:
+            parent = waiting.pop()
+            inner = {each: node for each, node in family.items() if node.parent == parent and each not in found}
+            found |= inner
+            waiting.extend(inner)
+        return found
+
+    def _find_retained_stacks(self, uid: str, members: Iterable[str], services: TreeServices) -> set[str]:
+        """Find the Stacks that stay, with all their objects, when the Stack that contains them is deleted.
+
+        uid: a Stack whose own objects are not meant, wherever it is nested.
+        """
+        found: set[str] = set()
+        for member in members:
+            planner = self._find_planner(member)
+            for child in list_children(uid, member, services):
+                if child.uid in members and child.is_identified and is_retained(child, planner):
+                    nested = self.find_nested(uid, child.uid, services)
+                    found |= nested.keys() if uid not in nested else set()
+        return found
+
+    def _find_planner(self, uid: str) -> StackPlanner | None:
+        loaded = self._loaded.get(uid)
+        return loaded.planner if loaded is not None else None
 
     def publish_names(self, uid: str, services: TreeServices) -> None:
         """If this Stack may now name other objects than before, let the Stacks that keep objects check again."""
@@ -443,18 +477,27 @@ class Kin:
     @property
     def is_alone(self) -> bool:
         """Return whether the tree has no other Stack."""
-        return len(self.services.relatives.find_tree(self.uid, self.services)) <= 1
+        return len(self.services.relatives.find_family(self.uid, self.services)) <= 1
+
+    def is_in_family(self, owner: str) -> bool:
+        """Return whether that other Stack or instance is in the tree, and has its objects in the same cluster."""
+        is_member = owner != self.uid and owner in self.services.relatives.find_family(self.uid, self.services)
+        return is_member and is_same_cluster(self.uid, owner, self.services)
+
+    def find_nested(self, stack_uid: str) -> Mapping[str, Node]:
+        """Return a nested Stack of the tree, and the Stacks in it, by UID. Empty if the tree does not contain it."""
+        return self.services.relatives.find_nested(self.uid, stack_uid, self.services)
+
+    def list_children(self, stack_uid: str) -> Iterator[Child]:
+        """List the objects of a Stack of the tree that are in the same cluster, as far as this process knows them."""
+        return list_children(self.uid, stack_uid, self.services)
 
     def find_container(self, ref: ObjectRef) -> Child | None:
         """Return the Namespace or CustomResourceDefinition if the caches have it as an object of the tree."""
-        services = self.services
-        for member in dict.fromkeys((self.uid, *services.relatives.find_tree(self.uid, services))):
-            if member != self.uid and not self.is_related(member):
-                continue
-            for children in services.find_children_cluster(self.uid).children(member).values():
-                for child in children:
-                    if child.name == ref.name and child.ref == ref and child.is_identified:
-                        return child
+        for member in dict.fromkeys((self.uid, *self.services.relatives.find_family(self.uid, self.services))):
+            for child in self.list_children(member):
+                if child.name == ref.name and child.ref == ref and child.is_identified:
+                    return child
         return None
 
     def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
@@ -502,10 +545,39 @@ def goes_too(node: Node, uid: str, child: Child, services: TreeServices) -> bool
     return node.uid != uid and any(each.uid in tops for each in way)
 
 
+def find_all(
+    uid: str, services: TreeServices, found: dict[str, Mapping[str, Node]], is_member: Callable[[Node], bool]
+) -> Mapping[str, Node]:
+    """Return the tree of a Stack, by UID. found: the trees found earlier; is_member: see `StackTree.find_all`."""
+    known = found.get(uid)
+    if known is None:
+        known = services.management_cluster.tree.find_all(uid, is_member)
+        found.update(dict.fromkeys(known, known))
+    return known
+
+
+def list_children(uid: str, member: str, services: TreeServices) -> Iterator[Child]:
+    """List the objects of a Stack of the tree in the cluster of the objects of a Stack, from the caches."""
+    if member == uid or is_same_cluster(uid, member, services):
+        for children in services.find_children_cluster(member).children(member).values():
+            yield from children
+
+
+def is_same_cluster(uid: str, other: str, services: TreeServices) -> bool:
+    """Return whether both Stacks have their objects in the same cluster."""
+    return services.find_link(uid).key == services.find_link(other).key
+
+
 def is_proven(node: Node, services: TreeServices) -> bool:
     """Return whether a signature proves that the Stack is a child of the one that its label names."""
+    return node.kind in names.STACK_KINDS and is_proven_child(node, services)
+
+
+def is_proven_child(node: Node, services: TreeServices) -> bool:
+    """Return whether a signature proves that the Stack or instance is a child of the Stack that its label names."""
+    kind, _, group = node.kind.partition(".")
     identity = names.identity(
-        stack_uid=node.parent, group=names.GROUP, kind=node.kind, namespace=node.namespace, name=node.name
+        stack_uid=node.parent, group=group or names.GROUP, kind=kind, namespace=node.namespace, name=node.name
     )
     return bool(node.signature) and signatures.read(identity, node.signature, signatures=services.hashes) is not None
 

@@ -167,15 +167,23 @@ class StepExecutor:
         return StepDone(None)
 
     async def _keep_containers(self, released_child: Child) -> None:
-        """Note on the Namespace and the CustomResourceDefinition of an object, if the tree has them, that they stay with it."""
-        if self.kin is None or names.is_stack(released_child.kind.group, released_child.kind.name):
+        """Note on the Namespace and the CustomResourceDefinition of an object, if the tree has them, that they stay with it.
+
+        The objects of a nested Stack stay with that Stack, which also stays the owner of its own Namespaces.
+        """
+        if self.kin is None:
             return
-        for ref in containers.find_containers(released_child.kind, released_child.namespace):
+        nested = self.kin.find_nested(released_child.uid)
+        inside: dict[ObjectRef, ObjectRef] = {}
+        for kept_child in (released_child, *(each for uid in nested for each in self.kin.list_children(uid))):
+            for ref in containers.find_containers(kept_child.kind, kept_child.namespace):
+                inside.setdefault(ref, kept_child.ref)
+        for ref, kept in inside.items():
             container = await self._find_container(ref, self.kin)
-            if container is None or container.deleting or container.is_retained:
+            if container is None or container.deleting or container.is_retained or container.stack_uid in nested:
                 continue
             exactly = {"uid": container.uid, "resourceVersion": str(container.resource_version)}
-            patch = {"metadata": {**exactly, "annotations": {names.ANNOTATION_KEEPS: str(released_child.ref)}}}
+            patch = {"metadata": {**exactly, "annotations": {names.ANNOTATION_KEEPS: str(kept)}}}
             owner_cluster = self.kin.find_cluster_of(container.stack_uid)
             if owner_cluster is None:
                 await self.cluster.change_object(ref, patch, kind=container.kind)
@@ -196,7 +204,7 @@ class StepExecutor:
                 raise
             return None
         owner = adoption.find_proven_stack(live, ref, self.our_signatures)
-        return child.parse_child(live, kind=kind, paths=()) if owner and kin.is_related(owner) else None
+        return child.parse_child(live, kind=kind, paths=()) if owner and kin.is_in_family(owner) else None
 
     async def _write_part(self, step: PartStep) -> None:
         if isinstance(step, CreatePart):
