@@ -16,7 +16,7 @@ from hearth.engine.writes import step_execution
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
-from hearth.plan.resource import decide, replica_counts
+from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.backoff import AttemptId, BackoffPolicy, StepFailure
 from hearth.plan.stack.options import ReconcileOptions
@@ -112,10 +112,9 @@ class StepResults(StackPart):
 
     def _note_replicas(self, key: str, step: Delete | Detach) -> None:
         """Remember the replica count with which the next object of the resource can start."""
-        count = replica_counts.read_count(step.child)
         # An obsolete object has a key other than its resource, and no successor.
-        if key == step.child.resource and count is not None and not step.child.is_held_down:
-            self._memory.replica_counts[key] = count
+        if key == step.child.resource and step.kept_replicas is not None:
+            self._memory.replica_counts[key] = step.kept_replicas
 
     def _record_apply(self, key: str, step: Apply, done: step_execution.StepDone) -> None:
         if step.uid is None:

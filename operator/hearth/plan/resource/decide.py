@@ -21,6 +21,7 @@ from hearth.plan.resource import (
     readiness,
     replaced_fields,
     replacement,
+    replica_counts,
     set_replacement,
     step_planning,
     suspend_object,
@@ -321,7 +322,8 @@ def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceS
     if wanted.run is not None or is_first or replacement.was_never_ready(child, memory):
         # Delete the old object first, so that failed attempts do not accumulate. Nothing requires it to stay, or its
         # Pods must stop.
-        return dataclasses.replace(status, step=Delete(child=child))
+        kept_replicas = replica_counts.read_former_count(child, context.records)
+        return dataclasses.replace(status, step=Delete(child=child, kept_replicas=kept_replicas))
     return step_planning.plan_apply(context, wanted.at(replacement.find_next_incarnation(context.children)), None)
 
 

@@ -12,10 +12,13 @@ from typing import Any, Final
 from hearth.model.child import Child, Object
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.resource.resource_context import ResourceContext
+from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.state.desired import DesiredObject
 
 SCALED_KINDS: Final = frozenset({"Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"})
 """The built-in kinds with a scale subresource, by `Kind.group`."""
+
+REPLICAS: Final = ("spec", "replicas")
 
 
 def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Child | None) -> int | None:
@@ -29,10 +32,10 @@ def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Chi
     present = [
         each
         for each in context.children
-        if each.is_identified and not each.is_held_down and not context.records.is_suspended(each)
+        if each.is_identified and (context.records.is_suspended(each) or not each.is_held_down)
     ]
     former = max(present, key=lambda each: each.incarnation, default=None)
-    count = read_count(former) if former is not None else noted
+    count = read_former_count(former, context.records) if former is not None else noted
     if count is None or not _is_left_to_others(desired, former):
         return None
     return count
@@ -60,6 +63,19 @@ def _is_left_to_others(desired: DesiredObject, former: Child | None) -> bool:
     return applied.is_recorded(applied_fields.REPLICAS, applied_fields.read_applied_record(former))
 
 
+def read_former_count(former: Child, records: SuspendRecords) -> int | None:
+    """Return the number of replicas that the successor of an object can start with, or None.
+
+    It is the number before the object was suspended, if it is suspended.
+    """
+    record = records.find(former)
+    if record is None:
+        return None if former.is_held_down else read_count(former)
+    if record.is_resumed:
+        return read_count(former)
+    return check_count({**record.ours, **record.theirs}.get(REPLICAS))
+
+
 def with_count(manifest: Object, count: int) -> Object:
     """Return the manifest with this number of replicas."""
     spec = manifest.get("spec")
@@ -74,5 +90,9 @@ def read_stated(manifest: Mapping[str, Any]) -> Any:
 
 def read_count(child: Child) -> int | None:
     """Return the number of replicas of an object, or None if it has none."""
-    count = read_stated(child.fields)
+    return check_count(read_stated(child.fields))
+
+
+def check_count(count: Any) -> int | None:
+    """Return a number of replicas that an object can start with, or None for any other value."""
     return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None

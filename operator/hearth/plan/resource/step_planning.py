@@ -99,7 +99,8 @@ def has_claims(child: Child) -> bool:
 
 def plan_delete(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the deletion of an object before its successor is made."""
-    status, step = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message), Delete(child=child)
+    status = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message)
+    step = Delete(child=child, kept_replicas=replica_counts.read_former_count(child, context.records))
     return _when_due(context, dataclasses.replace(status, step=step), step)
 
 
@@ -111,6 +112,7 @@ def plan_detach(context: ResourceContext, child: Child, message: str) -> Resourc
         manifest=desired.manifest,
         hash=desired.hash,
         keeps_larger=context.is_rollback,
+        kept_replicas=replica_counts.read_former_count(child, context.records),
         sensitive_texts=context.resource.hidden,
     )
     status = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message)

@@ -79,6 +79,8 @@ class Delete:
     """Deletion of one obsolete object."""
 
     child: Child
+    kept_replicas: int | None = None
+    """The number of replicas that the next object of the resource can start with, or None."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,8 @@ class Detach:
     """Keyed hash of that definition. Part of the attempt's ID."""
     keeps_larger: bool = False
     """Whether claims may be larger than their new templates. Otherwise the step fails, because claims cannot shrink."""
+    kept_replicas: int | None = None
+    """See `Delete`."""
     sensitive_texts: frozenset[str] | None = field(default=None, repr=False)
     """Texts that no message may show, or None if nothing in the manifest is sensitive."""
 
