@@ -21,7 +21,7 @@ import yaml
 from hearth.engine import cooperative_work
 from hearth.engine.cooperative_work import TakeTurn
 from hearth.engine.ports import ManagementSources
-from hearth.model import limits, packing, tenancy, value_class, well_known_kinds
+from hearth.model import instance_fields, limits, packing, tenancy, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
@@ -272,14 +272,14 @@ class ParameterSource:
 
     ref: ObjectRef
     place: str
-    """The field that names the source, for example `spec.parametersFrom[0]`."""
+    """The field that names the source: `spec.parametersFrom[0]`, or `spec.password.secretKeyRef` of an instance."""
     is_optional: bool = False
     is_recorded: bool = False
     """Whether an earlier revision names the source. Users cannot change that reference."""
     key: str = ""
     """The only key to read; "" for all keys."""
     parameter: str = ""
-    """The parameter that gets the value of `key`."""
+    """The parameter of an instance that gets the value of `key`; "" for the source of a Stack."""
 
     def __str__(self) -> str:
         return f"{self.place} ({self.ref})"
@@ -299,7 +299,7 @@ def find_parameter_sources(namespace: str, spec: Mapping[str, Any]) -> tuple[Par
     return tuple(
         ParameterSource(
             ref=ObjectRef(group="", kind=kind, namespace=namespace, name=entry[word].get("name", "")),
-            place=f"spec.parametersFrom[{at}]",
+            place=_find_place(at, entry),
             is_optional=bool(entry[word].get("optional")),
             key=entry.get("key", ""),
             parameter=entry.get("parameter", ""),
@@ -308,6 +308,12 @@ def find_parameter_sources(namespace: str, spec: Mapping[str, Any]) -> tuple[Par
         for word, kind in PARAMETER_KINDS.items()
         if entry.get(word) is not None
     )
+
+
+def _find_place(at: int, entry: Mapping[str, Any]) -> str:
+    """Return the field that users write. A parameter with a Secret key of its own exists only in instances."""
+    parameter = entry.get("parameter", "")
+    return f"spec.{parameter}.{instance_fields.SECRET}" if parameter else f"spec.parametersFrom[{at}]"
 
 
 async def read_parameters(
@@ -332,7 +338,7 @@ async def read_parameters(
             if not error.is_not_found:
                 raise
             if not source.is_optional:
-                other_way = "" if source.is_recorded else ", or set optional: true"
+                other_way = "" if source.is_recorded or source.parameter else ", or set optional: true"
                 missing.append(
                     f"{source.place}: {source.ref} does not exist in namespace {source.ref.namespace}; create it{other_way}"
                 )
@@ -425,9 +431,10 @@ def parse_values(stated: Mapping[str, Any], taken: Mapping[str, SourceValue]) ->
     return values
 
 
-def require_parameters(definition: Definition, sources: Iterable[ParameterSource]) -> None:
+def require_parameters(definition: Definition, sources: Sequence[ParameterSource]) -> None:
     """Check that all parameters have a value. Raises SourceNotFound if a source could still supply a missing one."""
     listed = ", ".join(str(source.ref) for source in sources)
+    own = {source.parameter: source for source in sources if source.parameter}
     given: Any = definition.parameters
     if not listed or not isinstance(given, dict):
         return
@@ -435,7 +442,9 @@ def require_parameters(definition: Definition, sources: Iterable[ParameterSource
     missing = [name for name, rules in stated.items() if name not in given and is_required(rules)]
     if missing:
         lines = [
-            f"spec.parameters.{name}: is missing, and no source has the key {name}: {listed}; "
+            f"{own[name].place}: {own[name].ref} has no key {own[name].key}; add it to the Secret, or specify another key"
+            if name in own
+            else f"spec.parameters.{name}: is missing, and no source has the key {name}: {listed}; "
             f"add it to one of them, or set it here"
             for name in missing
         ]

@@ -116,6 +116,33 @@ def test_what_is_missing(shelf: Shelf, expected: str) -> None:
     assert str(caught.value) == expected
 
 
+@pytest.mark.parametrize(
+    ("shelf", "expected"),
+    [
+        pytest.param(
+            Shelf(),
+            "spec.x.secretKeyRef: secret/b does not exist in namespace shop; create it",
+            id="no such Secret",
+        ),
+        pytest.param(
+            Shelf(b=403),
+            "spec.x.secretKeyRef: secret/b cannot be read in namespace shop; allow the operator to get, list and watch it",
+            id="no right to read it",
+        ),
+        pytest.param(
+            Shelf(b={"other": encode("1")}),
+            "spec.x.secretKeyRef: secret/b has no key k; add it to the Secret, or specify another key",
+            id="a key that does not exist",
+        ),
+    ],
+)
+def test_a_missing_value_of_an_instance_names_the_field_of_the_instance(shelf: Shelf, expected: str) -> None:
+    entry = {"secretRef": {"name": "b"}, "key": "k", "parameter": "x"}
+    with pytest.raises(errors.SourceNotFound) as caught:
+        define(shelf, {"x": {}}, parametersFrom=[entry])
+    assert str(caught.value) == expected
+
+
 def test_an_optional_source_may_be_missing() -> None:
     optional: Object = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
     assert define(Shelf(), {"n": {"default": 1}}, **optional).parameters == {}
