@@ -185,4 +185,5 @@ def make_record(step: Detach) -> DetachedSet:
         namespace=child.namespace,
         name=child.name,
         uid=child.uid,
+        replicas=step.kept_replicas,
     )

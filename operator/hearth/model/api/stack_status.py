@@ -217,6 +217,8 @@ class DetachedSetStatus(ApiModel):
     """Name of the StatefulSet."""
     uid: str
     """UID of the deleted StatefulSet."""
+    replicas: Counter | None = None
+    """Number of replicas of the successor, if the template leaves it to an autoscaler."""
 
 
 class ControllerState(ApiModel):

@@ -28,7 +28,8 @@ def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Chi
     """
     if child is not None:
         return read_count(child) if _is_left_by_us(desired.manifest, child) else None
-    noted = context.memory.replica_counts.get(context.name)
+    recorded = context.detached.replicas if context.detached is not None else None
+    noted = context.memory.replica_counts.get(context.name, recorded)
     present = [
         each
         for each in context.children

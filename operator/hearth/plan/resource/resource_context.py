@@ -15,6 +15,7 @@ from hearth.plan.state.desired import DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
+from hearth.plan.target.target import DetachedSet
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
 FindContents: TypeAlias = Callable[[Child], str]
@@ -54,6 +55,8 @@ class ResourceContext:
     """The environment that the user set for the Stack."""
 
     find_contents: FindContents = contain_nothing
+    detached: DetachedSet | None = None
+    """The StatefulSet whose Pods and claims the next object takes over, or None."""
     is_rollback: bool = False
     """Whether the target differs from the definition in the spec."""
     is_paused: bool = False

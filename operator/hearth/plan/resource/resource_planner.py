@@ -263,6 +263,7 @@ class ResourcePlanner:
             reader=self.reader,
             environment=self.environment,
             find_contents=self.find_contents,
+            detached=self.detached.get(resource.name),
             is_rollback=self.is_rollback,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,

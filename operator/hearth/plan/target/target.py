@@ -134,6 +134,8 @@ class DetachedSet:
     name: str
     uid: str
     """UID of the deleted StatefulSet."""
+    replicas: int | None = None
+    """The number of replicas that its successor starts with, or None."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

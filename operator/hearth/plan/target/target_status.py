@@ -75,7 +75,7 @@ def _encode_state(target: Target) -> Object:
             for each in target.batches[:BATCHES_KEPT]
         ]
     if target.detached:
-        state["detachedSets"] = [dataclasses.asdict(each) for each in target.detached[:DETACHED_KEPT]]
+        state["detachedSets"] = [*map(_encode_detached, target.detached[:DETACHED_KEPT])]
     return {**state, **active_environment.encode_cleared(target.cleared)}
 
 
@@ -190,6 +190,11 @@ def _read_suspend(encoded: Mapping[str, Any] | None) -> SuspendTransition | None
     )
 
 
+def _encode_detached(detached: DetachedSet) -> Object:
+    """Encode a StatefulSet that is being replaced, without fields that have no value."""
+    return {key: value for key, value in dataclasses.asdict(detached).items() if value is not None}
+
+
 def _read_detached(encoded: Mapping[str, Any]) -> DetachedSet:
     """Decode a StatefulSet that is being replaced. Raises AttributeError, KeyError, TypeError or ValueError if it is invalid."""
     return DetachedSet(
@@ -198,6 +203,7 @@ def _read_detached(encoded: Mapping[str, Any]) -> DetachedSet:
         namespace=read_text(encoded["namespace"]),
         name=read_text(encoded["name"]),
         uid=read_text(encoded["uid"]),
+        replicas=read_number(encoded["replicas"]) if "replicas" in encoded else None,
     )
 
 
