@@ -135,6 +135,100 @@ def test_an_evicted_pod_says_why_it_was_evicted(state: dict[str, Any], command: 
     assert (cause.message, cause.command) == ("Evicted: The node was low on resource: memory.", command)
 
 
+@pytest.mark.parametrize(
+    ("policy", "events", "expected"),
+    [
+        pytest.param(
+            "Always", [("Evicted", "Low on memory. ")], ["Evicted: Low on memory."], id="its Event names the reason"
+        ),
+        pytest.param(
+            "Always",
+            [],
+            ["was ended by its node, for example evicted, and its program ended well"],
+            id="its Event is not there",
+        ),
+        pytest.param("OnFailure", [], [], id="its program had to end"),
+    ],
+)
+def test_a_pod_that_its_node_ended_explains_its_workload(
+    policy: str, events: list[tuple[str, str]], expected: list[str]
+) -> None:
+    workload = FoundChild(
+        Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True),
+        {"metadata": {"name": "web", "namespace": "prod", "uid": "u-1"}},
+    )
+    pod = make_pod(phase="Succeeded")
+    pod.raw["metadata"]["ownerReferences"] = [{"uid": "u-1"}]
+    pod.raw["spec"] = {"restartPolicy": policy}
+    found = [
+        {"involvedObject": {"uid": "u-2"}, "type": "Warning", "reason": reason, "message": message}
+        for reason, message in events
+    ]
+
+    causes = object_causes.explain_workload(workload, explanation.make_evidence([pod], found))
+
+    assert [cause.message for cause in causes] == expected
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 30}
+ENDS = (
+    "is being deleted; container app still runs, and is killed 30 s after the request (terminationGracePeriodSeconds)"
+)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "state", "expected"),
+    [
+        pytest.param(
+            DELETED, {"running": {}}, (ENDS, "2026-01-01T00:00:00Z", "kubectl logs web-1 -n prod -c app"), id="it runs"
+        ),
+        pytest.param(
+            {**DELETED, "finalizers": ["example.org/hold"]},
+            {"terminated": {"exitCode": 137}},
+            (
+                "is being deleted, held by example.org/hold",
+                "2026-01-01T00:00:00Z",
+                "kubectl get pod web-1 -n prod -o yaml",
+            ),
+            id="it has ended",
+        ),
+        pytest.param(
+            {"deletionTimestamp": "2026-01-01T00:00:30Z", "deletionGracePeriodSeconds": 10**30},
+            {"terminated": {"exitCode": 0}},
+            ("is being deleted", "2026-01-01T00:00:30Z", "kubectl get pod web-1 -n prod -o yaml"),
+            id="a hostile period",
+        ),
+    ],
+)
+def test_a_deleted_pod_names_the_container_that_has_not_ended(
+    metadata: dict[str, Any], state: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    pod = make_pod(phase="Running", containerStatuses=[{"name": "app", "state": state}])
+    pod.raw["metadata"].update(metadata)
+
+    cause = object_causes.explain_pod(pod, Evidence())
+
+    assert cause is not None
+    assert (cause.message, cause.since, cause.command) == expected
+
+
+def test_a_deleted_pod_that_is_still_ready_explains_its_workload() -> None:
+    deployment = FoundChild(
+        Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True),
+        {"metadata": {"name": "web", "namespace": "prod", "uid": "u-1"}},
+    )
+    pod = make_pod(
+        phase="Running",
+        conditions=[{"type": "Ready", "status": "True"}],
+        containerStatuses=[{"name": "app", "state": {"running": {}}}],
+    )
+    pod.raw["metadata"].update({**DELETED, "ownerReferences": [{"uid": "u-1"}]})
+
+    (cause,) = object_causes.explain_workload(deployment, explanation.make_evidence([pod], []))
+
+    assert cause.message == ENDS
+
+
 def test_a_pod_that_a_stateful_set_does_not_replace_is_to_delete() -> None:
     counts = {"replicas": 2, "readyReplicas": 1, "currentReplicas": 1, "updatedReplicas": 1}
     status = {**counts, "currentRevision": "db-1", "updateRevision": "db-1"}
@@ -237,9 +331,19 @@ def explain_container(
         ),
         pytest.param(
             explain_container(LIVENESS, KILLED, READINESS, state=RUNNING, lastState=end(137), restartCount=2),
-            "runs, but is not ready: Readiness probe failed; before, container app ended with exit code 137 (Error), and was "
+            "container app runs, but is not ready: Readiness probe failed; before, container app ended with exit code 137 (Error), and was "
             "restarted 2 times",
             id="another probe now, which prints nothing",
+        ),
+        pytest.param(
+            explain_container(STARTUP, state=RUNNING, started=False),
+            "container app has not started yet: Startup probe failed: connection refused",
+            id="a startup probe that may fail for longer",
+        ),
+        pytest.param(
+            explain_container(STARTUP, state=RUNNING, started=True),
+            "runs, but is not ready: ContainersNotReady",
+            id="a startup probe that has succeeded since",
         ),
         pytest.param(
             explain_container(HOOK, state=WAITING, lastState=end(0, "Completed"), restartCount=3),

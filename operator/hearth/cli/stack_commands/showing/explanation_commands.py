@@ -14,6 +14,7 @@ from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import evidence, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, Failure
@@ -50,10 +51,7 @@ async def why(session: Session, namespace: str, where: str, output: str | None) 
     Each cause comes with a command that helps or shows more. Exit code 0: nothing is wrong; 1: otherwise.
     """
     location, path = await stack_locations.locate_within(session, namespace, where, has_path=True)
-    async with StackReader(session, with_groups=True) as reader:
-        snapshot = await reader.get(location)
-        collected = await evidence.collect(await reader.find_session(snapshot), snapshot)
-    causes = stack_causes.find_causes(snapshot, path, collected)
+    snapshot, causes = await read_causes(session, location, path)
     if causes is None:
         raise Failure(f"{snapshot.stack.title} has no resource {'/'.join(path)!r}; resources: {list_known(snapshot)}")
     if output:
@@ -63,16 +61,27 @@ async def why(session: Session, namespace: str, where: str, output: str | None) 
     return FAILED if causes else DONE
 
 
+async def read_causes(
+    session: Session, location: StackLocation, path: Sequence[str] = ()
+) -> tuple[StackObjects, tuple[Cause, ...] | None]:
+    """Return a Stack and the causes why it, or one resource, is not ready; None instead of causes without the resource.
+
+    path: into nested Stacks, empty for the Stack.
+    """
+    async with StackReader(session, with_groups=True) as reader:
+        snapshot = await reader.get(location)
+        collected = await evidence.collect(await reader.find_session(snapshot), snapshot)
+    return snapshot, stack_causes.find_causes(snapshot, path, collected)
+
+
 async def explain_briefly(session: Session, followed: Followed) -> list[str]:
     """Return the lines of the explanation after a wait that failed; none if the explanation takes too long."""
-    location = stack_locations.StackLocation(followed.kind, followed.namespace, followed.name)
+    location = StackLocation(followed.kind, followed.namespace, followed.name)
     with contextlib.suppress(TimeoutError, errors.ApiStatusError, errors.Unreachable):
-        async with asyncio.timeout(BRIEF_SECONDS), StackReader(session, with_groups=True) as reader:
-            snapshot = await reader.get(location)
-            collected = await evidence.collect(await reader.find_session(snapshot), snapshot)
-            causes = stack_causes.find_causes(snapshot, (), collected) or ()
-            lines = explanation.draw(causes, now=time.time())
-            return ["".join(text for text, _ in line) for line in lines][:BRIEF_LINES]
+        async with asyncio.timeout(BRIEF_SECONDS):
+            _, causes = await read_causes(session, location)
+        lines = explanation.draw(causes or (), now=time.time())
+        return ["".join(text for text, _ in line) for line in lines][:BRIEF_LINES]
     return []
 
 

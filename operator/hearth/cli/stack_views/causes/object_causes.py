@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.causes import advice
 from hearth.cli.stack_views.causes.explanation import Cause, Evidence, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model import names, object_fields
 from hearth.model.child import Object
-from hearth.model.text import finalizers
+from hearth.model.text import finalizers, times
 from hearth.plan.health import object_reports
 
 CLAIM: Final = "PersistentVolumeClaim"
@@ -49,7 +49,9 @@ def explain(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
 def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     """Yield why pods cannot be created, and why pods are not ready."""
     yield from explain_creation(child, evidence)
-    pods = [pod for pod in evidence.find_owned(child.uid, "Pod") if not is_ready(pod)]
+    owned = list(evidence.find_owned(child.uid, "Pod"))
+    # A Pod that is being deleted may stay ready until its containers end.
+    pods = [pod for pod in owned if not is_ready(pod)] or [pod for pod in owned if pod.is_deleting]
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
     stuck = name_stuck_pod(child)
     seen: set[str] = set()
@@ -110,7 +112,7 @@ def explain_external(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]
 def is_ready(pod: FoundChild) -> bool:
     """Return whether a pod is ready, or has ended well."""
     phase = object_fields.text(pod.raw, "status", "phase")
-    return phase == "Succeeded" or pod.condition("Ready").is_true
+    return (phase == "Succeeded" and not is_ended_by_node(pod)) or pod.condition("Ready").is_true
 
 
 def describe(child: FoundChild) -> str:
@@ -145,6 +147,7 @@ KILLING_PROBE: Final = re.compile(r"(Liveness|Startup) probe (failed|errored)")
 KILLED: Final = re.compile(r"failed (liveness|startup) probe")
 SIGNALED: Final = frozenset({0, 137, 143})
 """Exit codes of a program that gets SIGTERM, then SIGKILL."""
+ENDED_BY_NODE: Final = "was ended by its node, for example evicted, and its program ended well"
 BLOCKERS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling", "Failed")
 """Reasons of Events that explain a pod whose containers do not start."""
 PATIENT: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
@@ -162,16 +165,16 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     phase = object_fields.text(pod.raw, "status", "phase")
     yield from explain_node(pod, evidence)
     if pod.is_deleting:
-        held = ", ".join(pod.finalizers)
-        message = f"is being deleted, held by {held}" if held else "is being deleted"
-        command = advice.join("kubectl get pod", pod.name, "-n", pod.namespace, "-o", "yaml")
-        yield make(pod, message, command=command, since=object_fields.text(pod.raw, "metadata", "deletionTimestamp"))
+        yield explain_end(pod)
         return
-    if phase == "Failed":
+    if phase == "Failed" or is_ended_by_node(pod):
         reason = object_fields.text(pod.raw, "status", "reason")
         message = line_of(reason, object_fields.text(pod.raw, "status", "message"))
+        if is_ended_by_node(pod):
+            eviction = evidence.find_warning(pod.uid, "Evicted")
+            message = describe_event(eviction).rstrip() or message or ENDED_BY_NODE
         # The containers of an evicted Pod report only that they were killed.
-        if not reason:
+        if not reason and phase == "Failed":
             yield from explain_containers(pod, evidence)
         command = logs(pod) if has_log(pod) else describe_pod(pod)
         yield make(pod, message or "its containers have failed", command=command, since=pod.condition("Ready").since)
@@ -180,6 +183,40 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     yield from explain_containers(pod, evidence)
     yield from explain_start(pod, evidence)
     yield from explain_readiness(pod, evidence)
+
+
+def is_ended_by_node(pod: FoundChild) -> bool:
+    """Return whether the kubelet ended a pod whose containers are always restarted: an eviction, or the end of its node.
+
+    If the program ends well at SIGTERM, the kubelet may report such a pod as succeeded.
+    """
+    is_restarted = object_fields.text(pod.raw, "spec", "restartPolicy") == "Always"
+    return is_restarted and object_fields.text(pod.raw, "status", "phase") == "Succeeded"
+
+
+def explain_end(pod: FoundChild) -> Cause:
+    """Return why a deleted pod still exists: a container that has not ended, or finalizers."""
+    # Sidecars end after the containers.
+    statuses = [each for key in reversed(LISTS) for each in object_fields.entries(pod.raw, "status", key)]
+    running = [
+        object_fields.text(each, "name") for each in statuses if "running" in object_fields.mapping(each, "state")
+    ]
+    grace = object_fields.number(pod.raw, "metadata", "deletionGracePeriodSeconds") or 0
+    # Of a pod, this is the time when its containers are killed.
+    since = object_fields.text(pod.raw, "metadata", "deletionTimestamp")
+    deadline = ages.parse(since)
+    if deadline is not None and 0 <= grace <= deadline:
+        since = times.format_time(deadline - grace)
+    if running:
+        message = (
+            f"is being deleted; {name_container(pod, running[0])} still runs, and is killed {grace} s after the request "
+            "(terminationGracePeriodSeconds)"
+        )
+        return make(pod, message, command=logs(pod, running[0]), since=since)
+    held = ", ".join(pod.finalizers)
+    message = f"is being deleted, held by {held}" if held else "is being deleted"
+    command = advice.join("kubectl get pod", pod.name, "-n", pod.namespace, "-o", "yaml")
+    return make(pod, message, command=command, since=since)
 
 
 def explain_node(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
@@ -429,13 +466,28 @@ def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         return
     probe = evidence.find_warning(pod.uid, "Unhealthy")
     if probe is not None:
-        message = "; ".join([strip_end(object_fields.text(probe, "message")), *describe_former_ends(pod)])
-        yield make(pod, f"runs, but is not ready: {message}", command=logs(pod), since=ready.since)
+        yield from explain_probe(pod, probe)
     if ready.reason or ready.message:
         message = f"runs, but is not ready: {line_of(ready.reason, ready.message)}"
         yield make(pod, message, command=describe_pod(pod), since=ready.since)
     elif not ready.status:
         yield make(pod, "was created, but no node has reported on it yet", command=describe_pod(pod))
+
+
+def explain_probe(pod: FoundChild, event: Object) -> Iterator[Cause]:
+    """Yield the failing probe of the Event, unless it is a startup probe that has succeeded since."""
+    said = object_fields.text(event, "message")
+    statuses = [each for key in LISTS for each in object_fields.entries(pod.raw, "status", key)]
+    path = object_fields.text(event, "involvedObject", "fieldPath")
+    status = next((each for each in statuses if path.endswith(f"{{{object_fields.text(each, 'name')}}}")), {})
+    is_startup = said.startswith("Startup probe ")
+    if is_startup and status.get("started") is True:
+        return
+    name = object_fields.text(status, "name")
+    subject = f"{name_container(pod, name)} " if name else ""
+    verb = "has not started yet" if is_startup else "runs, but is not ready"
+    message = "; ".join([strip_end(said), *describe_former_ends(pod)])
+    yield make(pod, f"{subject}{verb}: {message}", command=logs(pod, name), since=pod.condition("Ready").since)
 
 
 def describe_former_ends(pod: FoundChild) -> Iterator[str]:
