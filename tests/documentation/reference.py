@@ -15,7 +15,7 @@ import yaml
 
 from hearth.cli import main as cli
 from hearth.cli.stack_commands import stack_group
-from support.node.pod_failures import POD_FAILURES
+from support.node.pod_failures import NODE_GONE, POD_FAILURES
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -166,20 +166,20 @@ def make_context(command: click.Command, name: str, parent: click.Context | None
 
 
 def make_pod_failures_page() -> str:
-    """Return the table of messages about failing Pods."""
+    """Return the table of messages about Pods that fail or wait."""
     lines = [PODS_HINT, "", "# When Pods fail", ""]
     lines += [
-        "The reports of a Stack and of `kubectl stack why` when the Pods of its resources do not become ready. The tests",
-        "create each situation on a real node and expect these texts. `…` replaces names, counts and messages that differ.",
-        "During its creation, the phase of the Stack is `CreateInProgress`. Hearth waits for a workload until the workload",
-        "reports a failure, so the reason of `Ready` is `Progressing` until then.",
+        "The reports of a Stack and of `kubectl stack why` when Pods of its resources fail or wait. The tests create each",
+        "situation on a real node and expect these texts. `…` replaces names, counts and messages that differ. Hearth waits",
+        "for a workload until the workload reports a failure, so the reason of `Ready` is `Progressing` until then. If Pods",
+        "of a complete Stack fail later, the phase is again the one of the last operation, for example `CreateInProgress`.",
         "",
-        "| situation | reason of `Ready` | `kubectl stack why` |",
-        "|---|---|---|",
+        "| situation | phase | reason of `Ready` | `kubectl stack why` |",
+        "|---|---|---|---|",
     ]
-    for failure in POD_FAILURES.values():
-        why = "<br>".join(f"`{escape(each.replace('*', '…'))}`" for each in failure.why)
-        lines.append(f"| {failure.title} | `{failure.reason}` | {why} |")
+    for failure in (*POD_FAILURES.values(), NODE_GONE):
+        sentences = [f"`{escape(each.replace('*', '…'))}`" for each in failure.why] or ["nothing is wrong"]
+        lines.append(f"| {failure.title} | `{failure.phase}` | `{failure.reason}` | {'<br>'.join(sentences)} |")
     return "\n".join([*lines, ""])
 
 

@@ -58,6 +58,12 @@ def installed(node: NodeCluster) -> float:
 @pytest.fixture
 def user(node: NodeCluster, installed: float) -> Iterator[NodeUser]:
     """A user with a separate namespace, on a node where Hearth runs."""
-    made = node.make_user()
-    yield made
-    made.kubectl.call("delete", "namespace", made.namespace, "--wait=false")
+    with node.running_user() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def module_user(node: NodeCluster, installed: float) -> Iterator[NodeUser]:
+    """A user with a separate namespace, for the cases of a module that are played in parallel."""
+    with node.running_user() as made:
+        yield made

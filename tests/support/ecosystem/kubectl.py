@@ -23,6 +23,7 @@ class Kubectl:
 
     kubeconfig: Path
     namespace: str = "default"
+    patience: str = PATIENCE
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """The finished process, successful or not."""
@@ -45,7 +46,7 @@ class Kubectl:
         found = json.loads(self.call("get", *names, "--ignore-not-found", "-o", "json") or '{"items": []}')
         return list(found["items"]) if "items" in found else [found]
 
-    def wait(self, what: str, condition: str, patience: str = PATIENCE) -> None:
+    def wait(self, what: str, condition: str, *more: str) -> None:
         """Wait until the condition holds, e.g. `jsonpath={.status.phase}=UpdateComplete`, `delete`."""
-        done = self.run("wait", what, f"--for={condition}", f"--timeout={patience}")
+        done = self.run("wait", what, f"--for={condition}", f"--timeout={self.patience}", *more)
         assert done.returncode == 0, f"{done.stderr}\n{self.run('get', what, '-o', 'yaml').stdout[-4000:]}"

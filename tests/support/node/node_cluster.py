@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import contextlib
 import os
 import re
 import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +21,11 @@ import processes
 import pytest
 
 import node as node_program
+from hearth.cli.stack_access.stack_locations import StackLocation
+from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_commands.showing import explanation_commands
+from hearth.cli.stack_views.causes import explanation
+from hearth.model.well_known_kinds import STACK
 from support.ecosystem.kubectl import Kubectl
 from support.real.stack_command import StackCommand
 
@@ -26,8 +33,8 @@ VARIABLE = node_program.VARIABLE
 INSTALLED_IN = "hearth-system"
 PREFIX = "test-"
 """Prefix of the namespaces of users."""
-PATIENCE_SECONDS = 180.0
-"""Ten times the time on an idle machine."""
+PATIENCE_SECONDS = 300.0
+"""Ten times the time on an idle machine, where several modules share the node."""
 POLL_SECONDS = 0.3
 Case = TypeVar("Case")
 Outcome = TypeVar("Outcome")
@@ -49,6 +56,17 @@ class NodeCluster:
         namespace = f"{PREFIX}{secrets.token_hex(3)}"
         self.kubectl.call("create", "namespace", namespace)
         return NodeUser(self, namespace)
+
+    @contextlib.contextmanager
+    def running_user(self) -> Iterator[NodeUser]:
+        """A user with a separate namespace, which is deleted after the block: its Pods use CPU."""
+        made = self.make_user()
+        try:
+            yield made
+        finally:
+            # Some Pods ignore SIGTERM, and the deletion of a namespace waits for them.
+            made.kubectl.call("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+            self.kubectl.call("delete", "namespace", made.namespace, "--wait=false")
 
     def signal_program(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a program of the node."""
@@ -76,7 +94,9 @@ class NodeUser:
     @property
     def kubectl(self) -> Kubectl:
         """The user's kubectl, with all rights."""
-        return Kubectl(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
+        return Kubectl(
+            kubeconfig=self.node.home.kubeconfig, namespace=self.namespace, patience=f"{PATIENCE_SECONDS:.0f}s"
+        )
 
     def stack(self, *arguments: str, code: int = 0) -> str:
         """The output of `kubectl stack`, which must exit with that code."""
@@ -86,7 +106,22 @@ class NodeUser:
 
     def run_stack(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run `kubectl stack`, whether or not it succeeds."""
-        return StackCommand(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace).run_now(*arguments)
+        command = StackCommand(
+            kubeconfig=self.node.home.kubeconfig, namespace=self.namespace, limit_seconds=PATIENCE_SECONDS
+        )
+        return command.run_now(*arguments)
+
+    def explain(self, name: str) -> str:
+        """Phase and reason of a Stack, and below them the explanation of `kubectl stack why`, read in this process."""
+        return asyncio.run(self._explain(name))
+
+    async def _explain(self, name: str) -> str:
+        async with ClusterOptions(kubeconfig=str(self.node.home.kubeconfig)).open_session() as session:
+            location = StackLocation(STACK, self.namespace, name)
+            snapshot, causes = await explanation_commands.read_causes(session, location)
+        lines = explanation.draw(causes or (), now=time.time())
+        head = f"{snapshot.stack.phase} {snapshot.stack.ready.reason}"
+        return "\n".join([head, *("".join(text for text, _ in line) for line in lines)])
 
     def read_stack(self, name: str) -> Mapping[str, Any]:
         (found,) = self.kubectl.get("stack", name)
@@ -97,6 +132,39 @@ class NodeUser:
         (found,) = self.kubectl.get("persistentvolumeclaim", claim)
         (volume,) = self.kubectl.get("persistentvolume", found["spec"]["volumeName"])
         return Path(volume["spec"]["hostPath"]["path"])
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCgroup:
+    """The cgroup that limits the memory of a container."""
+
+    folder: Path
+
+    def set_limit(self, limit: int) -> None:
+        """Change the limit in bytes; the kernel frees caches if necessary."""
+        file = "memory.max" if (self.folder / "memory.max").exists() else "memory.limit_in_bytes"
+        (self.folder / file).write_text(str(limit))
+
+    def run(self, *command: str) -> None:
+        """Run a command in the cgroup; the kernel may kill it."""
+        # The shell joins the cgroup, then becomes the command.
+        words = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', str(self.folder), *command]
+        subprocess.run(words, capture_output=True, check=False, timeout=60)
+
+
+def find_memory_cgroup(pid: int) -> MemoryCgroup:
+    """The cgroup of a process that counts its memory."""
+    entries = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    by_controller = {controller: path for _, controllers, path in entries for controller in controllers.split(",")}
+    if "memory" in by_controller:
+        return MemoryCgroup(node_program.CGROUPS / "memory" / by_controller["memory"].lstrip("/"))
+    return MemoryCgroup(node_program.CGROUPS / by_controller[""].lstrip("/"))
+
+
+def read_memory(pid: int) -> int:
+    """The memory that only a process uses, in bytes."""
+    found = re.search(r"^RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
 
 
 def read_peak(pid: int) -> int:

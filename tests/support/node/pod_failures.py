@@ -1,4 +1,4 @@
-"""Pods that fail on a real node, and the messages for users: the generated documentation page and its test.
+"""Pods that fail or wait on a real node, and the messages for users: the generated documentation page and its test.
 
 `*` in an expected text matches the parts that differ between runs: names of Pods, addresses, restart counts.
 """
@@ -15,14 +15,23 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFailure:
-    """One Stack with one resource, `web`, whose Pods fail."""
+    """One Stack with one resource, `web`, and the reports about its Pods."""
 
     title: str
     manifest: Object
+    former: Object | None = None
+    """The manifest before, if this is an update: the Stack is ready with it."""
+    command: tuple[str, ...] = ()
+    """A kubectl command that is run when the Stack is ready. `STACK` stands for its name."""
+    awaited: tuple[str, ...] = ()
+    """What `kubectl wait` waits for before the reports count."""
+    phase: str = "CreateInProgress"
     reason: str = "Progressing"
     """The reason of the Stack's Ready condition."""
-    why: tuple[str, ...]
-    """Lines of `kubectl stack why`, without the suggested commands."""
+    why: tuple[str, ...] = ()
+    """Lines of `kubectl stack why`, without the suggested commands; none: nothing is wrong."""
+    advice: str = ""
+    """A command that `kubectl stack why` suggests."""
     rules: Mapping[str, Any] = field(default_factory=dict)
     """Additional fields of the resource."""
 
@@ -39,7 +48,7 @@ def make_probe(path: str) -> Object:
 
 def make_deployment(*containers: Object, **spec: Any) -> Object:
     """One Pod that is always restarted, and ends quickly."""
-    labels = {"app": "web"}
+    labels = {"app": "${stack.name}"}
     pod = {"terminationGracePeriodSeconds": 1, "containers": list(containers), **spec}
     template = {"metadata": {"labels": labels}, "spec": pod}
     return {
@@ -61,6 +70,19 @@ def make_mount(**volume: Any) -> tuple[Object, Object]:
     return {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}, {"volumes": [{"name": "data", **volume}]}
 
 
+def update_strategy(manifest: Object, **strategy: Any) -> Object:
+    """The same workload with another strategy of updates."""
+    key = "strategy" if manifest["kind"] == "Deployment" else "updateStrategy"
+    return {**manifest, "spec": {**manifest["spec"], key: strategy}}
+
+
+def make_cron_job(container: Object) -> Object:
+    """A CronJob that the tests start by hand."""
+    job = make_job(container, backoffLimit=0)
+    spec = {"schedule": "@yearly", "jobTemplate": {"spec": job["spec"]}}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "spec": spec}
+
+
 def make_job(container: Object, **spec: Any) -> Object:
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {**spec, "template": {"spec": pod}}}
@@ -73,6 +95,36 @@ NO_SETTINGS, NO_CLAIM, SMALL = (
     make_mount(persistentVolumeClaim={"claimName": "none"}),
     make_mount(emptyDir={"sizeLimit": "1Mi"}),
 )
+LARGE = (
+    {"volumeMounts": [*SMALL[0]["volumeMounts"], {"name": "mark", "mountPath": "/mark"}]},
+    {
+        "volumes": [
+            *SMALL[1]["volumes"],
+            # In the node's own namespace: it ends with the node.
+            {"name": "mark", "hostPath": {"path": "/run/${stack.namespace}", "type": "DirectoryOrCreate"}},
+        ]
+    },
+)
+"""A limited volume, and a folder that all Pods share."""
+UNMARKED = {"exec": {"command": ["sh", "-c", "test ! -e /mark/evicted"]}, "periodSeconds": 1, "failureThreshold": 2}
+"""A probe that fails in each Pod once the first one is marked."""
+STUBBORN = make_container(command=["sh", "-c", "trap '' TERM; while :; do sleep 1; done"])
+"""A container that ignores SIGTERM."""
+
+
+def make_stubborn(version: str, *, grace_seconds: int) -> Object:
+    """A Deployment whose old Pod must end before its new one starts."""
+    container = STUBBORN | {"env": [{"name": "VERSION", "value": version}]}
+    return update_strategy(make_deployment(container, terminationGracePeriodSeconds=grace_seconds), type="Recreate")
+
+
+def make_partition(container: Object, *, partition: int = 1) -> Object:
+    """A StatefulSet of two Pods that updates those from the partition on."""
+    made = make_workload("StatefulSet", container)
+    made["spec"]["replicas"] = 2
+    return update_strategy(made, type="RollingUpdate", rollingUpdate={"partition": partition})
+
+
 POD_FAILURES: Mapping[str, PodFailure] = {
     "crash": PodFailure(
         title="The program ends with an error",
@@ -112,7 +164,7 @@ POD_FAILURES: Mapping[str, PodFailure] = {
     "readiness": PodFailure(
         title="The readiness probe fails",
         manifest=make_deployment(make_container("--unready", **READY)),
-        why=("runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 503",),
+        why=("container main runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 503",),
     ),
     "liveness": PodFailure(
         title="The liveness probe fails",
@@ -134,7 +186,7 @@ POD_FAILURES: Mapping[str, PodFailure] = {
     "slow": PodFailure(
         title="The program starts slowly",
         manifest=make_deployment(make_container("--slow=1h", **READY)),
-        why=("runs, but is not ready: Readiness probe failed: *connection refused",),
+        why=("container main runs, but is not ready: Readiness probe failed: *connection refused",),
     ),
     "command": PodFailure(
         title="The program is not in the image",
@@ -236,4 +288,68 @@ POD_FAILURES: Mapping[str, PodFailure] = {
         reason="DeadlineExceeded",
         why=("failed: DeadlineExceeded: Job was active longer than specified deadline",),
     ),
+    "slow-startup": PodFailure(
+        title="The program starts slowly, and its startup probe allows that",
+        manifest=make_deployment(
+            make_container("--slow=1h", startupProbe=make_probe("/live") | {"failureThreshold": 3600})
+        ),
+        why=("container main has not started yet: Startup probe failed: *connection refused",),
+    ),
+    "job-expires": PodFailure(
+        title="A finished Job expires (`ttlSecondsAfterFinished`)",
+        manifest=make_job(make_container("--crash=1s", "--code=0"), ttlSecondsAfterFinished=10),
+        awaited=("job/STACK-web", "delete"),
+        phase="CreateComplete",
+        reason="Complete",
+    ),
+    "cron-job": PodFailure(
+        title="A run of a CronJob fails",
+        manifest=make_cron_job(CRASH),
+        command=("create", "job", "STACK-run", "--from=cronjob/STACK-web"),
+        awaited=("job/STACK-run", "condition=Failed"),
+        phase="CreateComplete",
+        reason="Complete",
+    ),
+    "partition": PodFailure(
+        title="A StatefulSet updates the Pods from its `partition` on",
+        former=make_partition(make_container(**READY)),
+        manifest=make_partition(make_container("--linger=1s", **READY)),
+        phase="UpdateComplete",
+        reason="Complete",
+    ),
+    "partition-crash": PodFailure(
+        title="The new Pod of a `partition` ends with an error",
+        former=make_partition(make_container(**READY)),
+        manifest=make_partition(CRASH | READY),
+        phase="UpdateInProgress",
+        why=("pod/partition-crash-web-1*: container main end* with exit code 3 (Error)*, and was restarted *",),
+        advice="kubectl logs partition-crash-web-1 -n *",
+    ),
+    "stubborn": PodFailure(
+        title="An old Pod ignores SIGTERM",
+        former=make_stubborn("1", grace_seconds=600),
+        manifest=make_stubborn("2", grace_seconds=1),
+        phase="UpdateInProgress",
+        why=("is being deleted; container main still runs, and is killed 600 s after the request (terminationGracePeriodSeconds)",),
+        advice="kubectl logs * -n * -c main",
+    ),
+    "evicted": PodFailure(
+        title="A Pod of a complete Stack is evicted, and the next one is not ready",
+        manifest=make_deployment(
+            # If the program ended well at SIGTERM, the kubelet would sometimes report the Pod as succeeded.
+            make_container(command=["sh", "-c", "exec sleep 1000"], readinessProbe=UNMARKED, **LARGE[0]),
+            **LARGE[1],
+        ),
+        command=("exec", "deployment/STACK-web", "--", "sh", "-c", "touch /mark/evicted; cat /bin/busybox >/data/file"),
+        why=(
+            "container main runs, but is not ready: Readiness probe failed",
+            'Evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi".',
+        ),
+    ),
 }  # fmt: skip
+NODE_GONE = PodFailure(
+    title="The node of a Pod does not report",
+    manifest=make_deployment(make_container(**READY)),
+    why=("its node node0 is not ready: Kubelet stopped posting node status",),
+    advice="kubectl describe node node0",
+)

@@ -33,6 +33,7 @@ class StackCommand:
 
     kubeconfig: Path
     namespace: str
+    limit_seconds: float = LIMIT_SECONDS
 
     async def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run it and wait until it exits."""
@@ -45,7 +46,7 @@ class StackCommand:
             capture_output=True,
             text=True,
             check=False,
-            timeout=LIMIT_SECONDS,
+            timeout=self.limit_seconds,
             env=os.environ | environment,
         )
 
