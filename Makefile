@@ -72,7 +72,8 @@ test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of o
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup $(SECOND_TRIES) -m "(ecosystem or long) and not soak"
 
 test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
-	@$(ON_NODE)/node.py with -- $(BIN)/pytest -m node tests/node
+	@$(ON_NODE)/node.py with -- sh -c '$(BIN)/pytest -n 3 --dist loadfile -m "node and not alone" tests/node; first=$$?; \
+		$(BIN)/pytest -m "node and alone" tests/node && exit $$first'
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \

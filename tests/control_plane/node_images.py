@@ -31,7 +31,8 @@ REGISTRY = "registry.example"
 """No server has this name."""
 VERSION = "1"
 HEARTH = f"{REGISTRY}/hearth:{hearth.__version__}"
-WORKLOAD, DATABASE = f"{REGISTRY}/workload:{VERSION}", "docker.io/library/postgres:17"
+WORKLOAD = f"{REGISTRY}/workload:{VERSION}"
+POSTGRES_SERVER, REDIS_SERVER = "docker.io/library/postgres:17", f"{REGISTRY}/redis:{VERSION}"
 POSTGRES = "/usr/lib/postgresql/15/bin"
 POSTGRES_USER = 999
 BUSYBOX = (
@@ -52,6 +53,7 @@ BUSYBOX = (
     "chown",
     "chmod",
     "su",
+    "timeout",
 )
 LEFT_OUT = (
     "usr/share/doc",
@@ -100,6 +102,30 @@ POSTGRES_PACKAGES = (
     *("libnettle8", "libhogweed6", "libgmp10", "libuuid1"),
 )
 """PostgreSQL and its linked libraries, without its JIT compiler, which needs LLVM."""
+REDIS_PACKAGES = (
+    *(
+        "redis-server",
+        "redis-tools",
+        "busybox-static",
+        "libc6",
+        "libgcc-s1",
+        "libstdc++6",
+        "libatomic1",
+        "libjemalloc2",
+    ),
+    *(
+        "liblzf1",
+        "libssl3",
+        "libsystemd0",
+        "libgcrypt20",
+        "libgpg-error0",
+        "libcap2",
+        "liblzma5",
+        "libzstd1",
+        "liblz4-1",
+    ),
+)
+"""Redis and its linked libraries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +175,13 @@ IMAGES = (
         packages=POSTGRES_PACKAGES,
         links=TOOLS,
         files={**USERS, "bin/start": START_POSTGRES},
+    ),
+    Image(
+        name=f"{REGISTRY}/redis",
+        settings={"Entrypoint": ["/usr/bin/redis-server"], "Env": ["PATH=/usr/bin:/bin"]},
+        packages=REDIS_PACKAGES,
+        links=TOOLS,
+        files=USERS,
     ),
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +14,16 @@ from support.ecosystem import kinds
 from support.node import node_cluster
 from support.node.node_cluster import NodeCluster, NodeUser
 
+pytestmark = pytest.mark.alone
 Object = dict[str, Any]
 CONFIG: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": "s"}}}
+NEXT: Object = {
+    "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"of": "${config.metadata.name}"}},
+}
+STACKS = 40
+"""Stacks that the leader works on when it dies."""
+SPARE_BYTES = 8 << 20
+"""Less than the leader uses, so that the kernel chooses the leader."""
 DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=10s")
 PODS = ("pods", "--selector=app.kubernetes.io/name=hearth")
 
@@ -119,6 +129,44 @@ def test_a_frozen_leader_is_replaced_and_ends_when_it_thaws(node: NodeCluster, u
     node_cluster.wait_until("its restart", lambda: read_restarts(node, former) > read_restarts_of(pod))
     node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
     converge(user, "thawed")
+
+
+def kill(pod_processes: list[int]) -> None:
+    """End the leader as a crash does."""
+    for pid in pod_processes:
+        os.kill(pid, signal.SIGKILL)
+
+
+def exhaust_memory(pod_processes: list[int]) -> None:
+    """Let the kernel end the leader, the largest process in a container that has no memory left."""
+    cgroup = node_cluster.find_memory_cgroup(pod_processes[0])
+    cgroup.set_limit(sum(map(node_cluster.read_memory, pod_processes)) + SPARE_BYTES)
+    cgroup.run(sys.executable, "-c", f"held = [bytearray(1 << 20) for _ in range({2 * SPARE_BYTES >> 20})]")
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"), [(kill, "Error"), (exhaust_memory, "OOMKilled")], ids=["SIGKILL", "out-of-memory"]
+)
+def test_no_work_is_lost_when_the_leader_is_killed(
+    node: NodeCluster, user: NodeUser, end: Callable[[list[int]], None], reason: str
+) -> None:
+    converge(user, "before")
+    former = find_leader(node)
+    (pod,) = node.kubectl.get("pod", former)
+    names = [f"work-{number}" for number in range(STACKS)]
+
+    user.kubectl.apply([kinds.make_stack(name, {"config": CONFIG, "next": NEXT}) for name in names])
+    end(node.find_processes(pod))
+    user.kubectl.call("delete", "configmap", "before-config")
+
+    user.kubectl.wait("stack", "condition=Ready", "--all")
+    node_cluster.wait_until("the repair", lambda: user.kubectl.get("configmap", "before-config"))
+    written = {each["metadata"]["name"] for each in user.kubectl.get("configmaps", "--selector=hearth.dev/stack-uid")}
+    assert written == {"before-config", *(f"{name}-{each}" for name in names for each in ("config", "next"))}
+    node_cluster.wait_until("its restart", lambda: read_restarts(node, former) > read_restarts_of(pod))
+    (pod,) = node.kubectl.get("pod", former)
+    assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["reason"] == reason
+    node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
 
 
 def read_restarts(node: NodeCluster, name: str) -> int:

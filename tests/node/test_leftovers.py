@@ -67,7 +67,8 @@ def test_nothing_is_left(home: places.Home, program: str, how: signal.Signals) -
     """Ctrl-C reaches the whole group of processes, SIGKILL only the first one."""
     before = read_sysctls()
     action = ["with"] if program == node_program.__file__ else []
-    words = [sys.executable, program, "--name", home.name, *action, "--", *SLEEP]
+    # Background processes of a shell ignore Ctrl-C, unlike processes in a terminal.
+    words = ["env", "--default-signal=INT", sys.executable, program, "--name", home.name, *action, "--", *SLEEP]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "here\n"
@@ -76,7 +77,7 @@ def test_nothing_is_left(home: places.Home, program: str, how: signal.Signals) -
             os.killpg(client.pid, how)
         else:
             client.send_signal(how)
-        client.wait()
+        client.wait(node_cluster.PATIENCE_SECONDS)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(client.pid, signal.SIGKILL)  # the command, which no node can end
 

@@ -17,11 +17,12 @@ import pytest
 
 from support.ecosystem import kinds
 from support.node import node_cluster
-from support.node.node_cluster import NodeCluster, NodeUser
+from support.node.node_cluster import NodeUser
 
 Object = dict[str, Any]
 LINGER = "5s"
 """Time between SIGTERM and the end of a writer."""
+GRACE_SECONDS = 12
 TOOK, REFUSED, ENDING, LEFT = "took", "refused", "ending", "left"
 """Entries that a writer adds to its history."""
 
@@ -32,23 +33,28 @@ def make_claim() -> Object:
     return {"readyWhen": ["true"], "manifest": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": spec}}
 
 
-def make_pod(labels: Mapping[str, str], *, lock: str = "lock", **spec: Any) -> Object:
+def make_pod(labels: Mapping[str, str], *, lock: str = "lock", linger: str = LINGER, **spec: Any) -> Object:
     """The template of a Pod that writes."""
     container = {
         "name": "writer",
         "image": node_images.WORKLOAD,
-        "args": [f"--lock=/data/{lock}", f"--linger={LINGER}"],
+        "args": [f"--lock=/data/{lock}", f"--linger={linger}"],
         "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}, "periodSeconds": 1},
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "${data.metadata.name}"}}
     return {
         "metadata": {"labels": dict(labels)},
-        "spec": {"terminationGracePeriodSeconds": 20, "containers": [container], "volumes": [volume], **spec},
+        "spec": {
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "containers": [container],
+            "volumes": [volume],
+            **spec,
+        },
     }
 
 
-def make_workload(kind: str, *, name: str = "", lock: str = "lock", **spec: Any) -> Object:
+def make_workload(kind: str, *, name: str = "", lock: str = "lock", linger: str = LINGER, **spec: Any) -> Object:
     """A workload of one Pod whose selector has a parameter."""
     labels = {"app": lock, "generation": "${params.generation}"}
     return {
@@ -58,7 +64,7 @@ def make_workload(kind: str, *, name: str = "", lock: str = "lock", **spec: Any)
         "spec": {
             "replicas": 1,
             "selector": {"matchLabels": labels},
-            "template": make_pod(labels, lock=lock),
+            "template": make_pod(labels, lock=lock, linger=linger),
             **({"serviceName": "none"} if kind == "StatefulSet" else {}),
             **spec,
         },
@@ -103,6 +109,8 @@ class Replacement:
     steps: Sequence[Step] = (reselect,)
     rules: Object = field(default_factory=dict)
     """Further fields of the resource."""
+    leaves: bool = True
+    """Whether a writer ends before it is killed."""
 
 
 DEPLOYMENT = make_workload("Deployment", strategy={"type": "Recreate"})
@@ -116,6 +124,9 @@ REPLACEMENTS = {
     "name": Replacement(workload=make_workload("Deployment", name="named-${params.generation}")),
     "kind": Replacement(workload=make_workload("Deployment"), steps=(change_kind,)),
     "job": Replacement(workload=JOB),
+    "killed": Replacement(
+        workload=make_workload("Deployment", linger="1h", strategy={"type": "Recreate"}), leaves=False
+    ),
 }
 FORCED = Replacement(workload=DEPLOYMENT, rules={"updatePolicy": {"replace": "CreateFirst"}})
 """The user requests this despite a warning."""
@@ -154,7 +165,7 @@ def start(user: NodeUser, name: str, stack: Object, *, writers: int = 1) -> Path
 
 def describe(user: NodeUser, name: str) -> Callable[[], str]:
     """Output for debugging, as a user would look it up."""
-    return lambda: user.kubectl.run("get", "pods,jobs,deployments,statefulsets,stacks").stdout + user.stack("why", name)
+    return lambda: user.kubectl.run("get", "pods,jobs,deployments,statefulsets,stacks").stdout + user.explain(name)
 
 
 def play(user: NodeUser, name: str, replacement: Replacement) -> list[str]:
@@ -173,19 +184,19 @@ def play(user: NodeUser, name: str, replacement: Replacement) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest) -> Mapping[str, Any]:
+def outcomes(module_user: NodeUser, request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """The histories of all replacements. They wait most of the time, so they are played in parallel."""
-    user = node.make_user()
     cases = node_cluster.find_selected(request, REPLACEMENTS, "replacement")
-    return node_cluster.play_together(cases, lambda name, case: play(user, name, case))
+    return node_cluster.play_together(cases, lambda name, case: play(module_user, name, case))
 
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_the_new_pod_starts_when_the_old_one_is_gone(outcomes: Mapping[str, Any], replacement: str) -> None:
     history = [line.split()[0] for line in node_cluster.find_outcome(outcomes, replacement)]
 
-    replaced = len(REPLACEMENTS[replacement].steps)
-    assert history == [*(TOOK, ENDING, LEFT) * replaced, TOOK]
+    case = REPLACEMENTS[replacement]
+    entries = (TOOK, ENDING, LEFT) if case.leaves else (TOOK, ENDING)
+    assert history == [*entries * len(case.steps), TOOK]
 
 
 def test_a_user_who_asks_for_two_writers_gets_them_and_a_warning(user: NodeUser) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from support import repository
 from support.ecosystem.release import CRDS
 from support.node import node_cluster
 from support.node.node_cluster import NodeCluster
 
+pytestmark = pytest.mark.alone
 NAMES = "custom-columns=:kind,:metadata.namespace,:metadata.name"
 
 

@@ -20,6 +20,7 @@ from support.ecosystem.helm import CHART, Helm
 from support.node import node_cluster
 from support.node.node_cluster import INSTALLED_IN, NodeCluster, NodeUser
 
+pytestmark = pytest.mark.alone
 Object = dict[str, Any]
 PODS = ("pods", "--selector=app.kubernetes.io/name=hearth")
 VALUES = (f"--set=image.repository={node_images.REGISTRY}/hearth", "--set=settings.definitionGroups=platform.example")
