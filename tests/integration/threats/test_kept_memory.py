@@ -42,6 +42,10 @@ PARSERS, SOURCE_LISTS = 30, 24_000
 """Number of Stacks that parse one source, and number of lists in it."""
 PARSING_WORK = 0.08
 """Maximum CPU seconds that the operator works while a request of /healthz waits. Measured: 0.02, and 0.14 without turns."""
+GROUPS = Rule(group="hearth.dev", resources=("resourcegroups",), verbs=("get", "list", "create"))
+GROUP_COUNT = 20
+MOST_COMPILED = 600.0
+"""MiB while large definitions are compiled. Measured: 406, and 2,087 when sixteen were compiled at once."""
 LARGE_SPECS = 180
 """Stacks of 1.2 MB each."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
@@ -151,6 +155,27 @@ def test_definitions_of_one_namespace_have_a_share(threats: ThreatWorld) -> None
     print(found[0])
     assert "use smaller parameters and manifests, or fewer Stacks" in found[0]
     check_memory(threats, before + SHARE - GROWTH)
+
+
+def test_manifests_of_many_members_are_made_for_two_definitions_at_a_time(threats: ThreatWorld) -> None:
+    """Each member repeats the fields of its template, so a small template may become many manifests."""
+    tenant = threats.tenant()
+    author = tenant.make_account("author", GROUPS)
+    threats.canary()
+    manifest = make_config_map(data={"a": "${string(item)}", **SMALL_FIELDS})
+    for number in range(GROUP_COUNT):
+        metadata = {"name": f"group{number}", "namespace": tenant.namespace}
+        spec = {"replicas": 10_000, "template": manifest}
+        author.create({"apiVersion": STACK_VERSION, "kind": "ResourceGroup", "metadata": metadata, "spec": spec})
+
+    def are_rejected() -> bool:
+        found = [each.get("status") or {} for each in threats.api.list("ResourceGroup", tenant.namespace)]
+        return len(found) == GROUP_COUNT and all("phase" in each for each in found)
+
+    canaries = [threats.canary().complete for _ in range(5)]
+    threats.wait_for(are_rejected, within=120, what="rejected groups")
+    print(f"canaries {canaries}, peak {threats.operator.peak:.0f} MiB")
+    assert threats.operator.peak < MOST_COMPILED
 
 
 def test_specs_of_one_namespace_have_a_share(threats: ThreatWorld) -> None:

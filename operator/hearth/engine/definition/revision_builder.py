@@ -60,6 +60,8 @@ of concurrent requests of a connection."""
 MAX_LARGE_BUILDS = 2
 """Definitions in progress with texts of more than `LARGE` characters. Each may take 80 MiB."""
 LARGE = 128 * 1024
+LARGE_MANIFESTS = 1024 * 1024
+"""Bytes of the manifests of one definition in progress. Ten times as many may be in use, because members share texts."""
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Groups and kind of Events."""
 
@@ -154,12 +156,12 @@ class RevisionBuilder:
         take_turn = functools.partial(self.compile_slots.take, stack.namespace)
         return SourceReader(self.management_cluster, boundary, take_turn=take_turn)
 
-    def note_size(self, stack_uid: str, size: int) -> None:
+    def note_size(self, stack_uid: str, size: int, *, most: int = LARGE) -> None:
         """Note that a definition is about to be parsed from texts of that many characters, or from others as well.
 
-        Raises Unevaluated if it is large and has no slot for large ones: start again in one.
+        Raises Unevaluated if it is large and has no slot for large ones: start again in one. most: for a small one.
         """
-        if size > LARGE and stack_uid not in self.large:
+        if size > most and stack_uid not in self.large:
             self.large.add(stack_uid)
             raise Unevaluated
 
@@ -311,7 +313,12 @@ class RevisionBuilder:
         if known is not None:
             return known
         pieces = compiler.compile_in_pieces(
-            definition, stack=identity, kinds=kinds, evaluator=self.evaluations, previous=previous
+            definition,
+            stack=identity,
+            kinds=kinds,
+            evaluator=self.evaluations,
+            previous=previous,
+            on_size=functools.partial(self.note_size, stack.uid, most=LARGE_MANIFESTS),
         )
         made = await cooperative_work.finish(
             pieces,

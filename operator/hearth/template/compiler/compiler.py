@@ -6,7 +6,7 @@ It calls the steps in order, and each step has its own module. The caller passes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -21,7 +21,7 @@ from hearth.template.cel import evaluation, expressions, type_checker, value_siz
 from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
-from hearth.template.compiler.partial_evaluation import PartialEvaluator
+from hearth.template.compiler.partial_evaluation import PartialEvaluator, ignore_size
 from hearth.template.compiler.resource_analysis import (
     AnalyzedResource,
     AnalyzedValues,
@@ -70,14 +70,17 @@ def compile_in_pieces(
     kinds: Kinds,
     evaluator: Evaluator = evaluation.ALONE,
     previous: Blueprint | None = None,
+    on_size: Callable[[int], None] = ignore_size,
 ) -> ChunkedWork[Blueprint]:
     """Compile in short pieces with pauses, so that other work does not wait for thousands of resources.
 
-    previous: the blueprint to share unchanged resources with.
+    previous: the blueprint to share unchanged resources with; on_size: called with the bytes of the manifests so far.
     """
     try:
         analysis = yield from analyze(definition, kinds=kinds)
-        blueprint, partial_evaluator = yield from bind(definition, analysis, stack=stack, evaluator=evaluator)
+        blueprint, partial_evaluator = yield from bind(
+            definition, analysis, stack=stack, evaluator=evaluator, on_size=on_size
+        )
     except RecursionError:
         message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
@@ -150,7 +153,12 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
 
 
 def bind(
-    definition: Definition, analysis: Analysis, *, stack: StackIdentity, evaluator: Evaluator
+    definition: Definition,
+    analysis: Analysis,
+    *,
+    stack: StackIdentity,
+    evaluator: Evaluator,
+    on_size: Callable[[int], None],
 ) -> ChunkedWork[tuple[Blueprint, PartialEvaluator]]:
     """Bind all expressions; return the blueprint and the evaluator. Raises InvalidDefinition with all errors."""
     truths: dict[str, bool] = {}
@@ -164,6 +172,7 @@ def bind(
         sensitivity=hidden,
         mistakes=mistakes,
         evaluator=evaluator,
+        on_size=on_size,
     )
     blueprint = None
     is_decided = analysis.is_known and (yield from analysis.conditions.decide(partial_evaluator, truths))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -60,6 +60,10 @@ def refuse(text: str, value: Any, *, is_sensitive: bool) -> str:
     return f"must give true or false, {error_hints.quote_expression(text)} {found}; add a comparison"
 
 
+def ignore_size(size: int) -> None:
+    """Accept any size."""
+
+
 @dataclass(slots=True, kw_only=True)
 class PartialEvaluator:
     """Binds the expressions of one definition, and collects errors of expressions that cannot be evaluated."""
@@ -75,6 +79,8 @@ class PartialEvaluator:
     mistakes: list[Mistake] = field(default_factory=list)
     size: int = 0
     """The known bytes of all documents that were bound so far."""
+    on_size: Callable[[int], None] = ignore_size
+    """Called with `size` whenever it grows."""
     scope: SharingScope = SharingScope.ANY
     """The Stacks that all bound parts are valid for."""
     evaluator: Evaluator = evaluation.ALONE
@@ -324,6 +330,7 @@ class PartialEvaluator:
         if self.size > limits.WANTED_BYTES:
             message = f"and the resources before it have more than {limits.WANTED_BYTES} bytes; split the template"
             raise InvalidDefinition([Mistake(path=path, message=message)])
+        self.on_size(self.size)
 
     def bind_mark(
         self, text: InterpolatedString, checked_parts: Sequence[str | ValidExpression]
