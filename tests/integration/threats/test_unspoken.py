@@ -506,7 +506,7 @@ def test_what_programs_quote_is_shown_without_the_value(threats: ThreatWorld) ->
 
 
 @pytest.fixture
-def refusing() -> Iterator[int]:
+def refusing(threats: ThreatWorld) -> Iterator[int]:
     """The port of an admission webhook that refuses every request, and quotes the value."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -529,6 +529,8 @@ def refusing() -> Iterator[int]:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_port
+        # Otherwise, it would also refuse the deletion of the test's objects.
+        threats.api.send("DELETE", admission_webhook.CONFIGURATIONS).expect()
         server.shutdown()
 
 
