@@ -10,12 +10,13 @@ import click
 import rich.console
 import yaml
 
+from hearth.cli import text_files
 from hearth.cli.commands.run import DURATION
 from hearth.cli.demo import demo_run
 from hearth.cli.stack_commands import terminal_output
 from hearth.model import errors, names
 from hearth.model.child import Object
-from hearth.template.text import kubectl_yaml
+from hearth.template.text import error_hints, kubectl_yaml
 
 
 @click.command(context_settings={"show_default": True})
@@ -52,9 +53,7 @@ def demo(
 def read_stack(file: str, *, namespace: str) -> Object:
     """Return the only Stack in a file. Ends the program without one."""
     try:
-        documents = list(kubectl_yaml.parse_documents(Path(file).read_text(encoding="utf-8")))
-    except OSError as error:
-        raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
+        documents = list(kubectl_yaml.parse_documents(text_files.read(file)))
     except yaml.YAMLError as error:
         raise click.ClickException(f"{file} is not valid YAML: {kubectl_yaml.describe(error)}") from error
     stacks = [document.value for document in documents if is_stack(document.value)]
@@ -62,7 +61,13 @@ def read_stack(file: str, *, namespace: str) -> Object:
         raise click.ClickException(
             f"{file} must contain exactly one Stack, found {len(stacks)}; set another file with --example"
         )
-    return {**stacks[0], "metadata": {"namespace": namespace, **stacks[0]["metadata"]}}
+    stack: Object = stacks[0]
+    stack["metadata"] = {"namespace": namespace, **stack["metadata"]}
+    for word in ("name", "namespace"):
+        if not isinstance(stack["metadata"][word], str):
+            found = error_hints.describe(stack["metadata"][word])
+            raise click.ClickException(f"{file}: metadata.{word} must be text, found {found}")
+    return stack
 
 
 def is_stack(value: object) -> bool:

@@ -37,6 +37,7 @@ def run(folder: Path, content: str | None) -> click.testing.Result:
         pytest.param(OTHER, "must contain exactly one Stack, found 0", id="no Stack"),
         pytest.param(f"{STACK}---\n{STACK}", "must contain exactly one Stack, found 2", id="two Stacks"),
         pytest.param("kind: Stack\n", "must contain exactly one Stack, found 0", id="another client's kind"),
+        pytest.param(STACK.replace("shop", "{}"), "metadata.name must be text, found a map", id="a name that is a map"),
         pytest.param(STACK, "no kubeconfig at", id="no cluster"),
     ],
 )

@@ -628,6 +628,32 @@ def test_the_examples_pass() -> None:
     assert (done.exit_code, "FAIL" in done.output) == (0, False), done.output
 
 
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        pytest.param(b"a: [", "is not valid YAML", id="no YAML"),
+        pytest.param("kind: StackTest".encode("utf-16"), "is not valid UTF-8", id="another encoding"),
+        pytest.param(b"kind: Other\n", "StackTest", id="another kind"),
+        pytest.param(
+            b"{apiVersion: hearth.dev/v1alpha1, kind: StackTest, files: [none.yaml], tests: [{name: a}]}",
+            "none.yaml",
+            id="a missing file",
+        ),
+    ],
+)
+def test_an_unreadable_file_does_not_end_the_tests_of_others(tmp_path: Path, broken: bytes, message: str) -> None:
+    (tmp_path / "shop.yaml").write_text(STACK)
+    (tmp_path / "a.stacktest.yaml").write_bytes(broken)
+    write_tests(tmp_path / "b.stacktest.yaml", {"name": "passes"}, files=["shop.yaml"])
+
+    done = invoke(str(tmp_path), str(tmp_path / "none.stacktest.yaml"))
+
+    assert done.exit_code == 2
+    assert f"PASS  {tmp_path / 'b.stacktest.yaml'}: passes" in done.output
+    assert message in done.output
+    assert "none.stacktest.yaml: No such file" in done.output
+
+
 def test_a_folder_without_tests_is_named(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(STACK)
 

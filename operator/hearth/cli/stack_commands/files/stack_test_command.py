@@ -47,61 +47,75 @@ def test(files: tuple[str, ...], junit: Path | None, only: str | None) -> None:
     Each test runs the operator's engine in an empty, simulated cluster: it sets parameters, plays statuses and failed
     writes, and compares objects, their order, the phase and the outputs. No cluster is needed.
 
-    Exit code 0: all tests passed; 1: a test failed; 2: wrong usage, or a file cannot be read.
+    Exit code 0: all tests passed; 1: a test failed; 2: wrong usage, or a file cannot be read. The tests in all other
+    files run anyway.
     """
     # These import the engine and the models, which `--help` does not need.
     from hearth.cli.stack_access import stack_previews
     from hearth.cli.stack_views.stack_tests import stack_test_report
-    from hearth.cli.stack_views.stack_tests.stack_test_models import InvalidTest
 
     stack_previews.silence_engine()
-    try:
-        results = asyncio.run(run_all(read_tests(files), only=only))
-        if not results:
-            raise click.UsageError(f"no test has {only!r} in its name" if only else "the files contain no test")
-    except (InvalidTest, errors.HearthError) as error:
-        cluster_options.complain(f"error: {error}")
-        raise SystemExit(BROKEN) from error
-    except click.ClickException as error:
-        error.show()
-        raise SystemExit(BROKEN) from error
+    found, mistakes = read_tests(files)
+    results = asyncio.run(run_all(found, mistakes, only=only))
+    if not results and not mistakes:
+        mistakes.append(f"no test has {only!r} in its name" if only else "the files contain no test")
+    for mistake in mistakes:
+        cluster_options.complain(f"error: {mistake}")
+    if not results:
+        raise SystemExit(BROKEN)
     text_output.write_lines(stack_test_report.list_lines(results))
     click.echo(stack_test_report.summarize(results))
     if junit is not None:
         write_junit(junit, stack_test_report.write_junit(results))
+    if mistakes:
+        raise SystemExit(BROKEN)
     raise SystemExit(PASSED if all(each.is_passed for each in results) else FAILED)
 
 
-def read_tests(named: Sequence[str]) -> list[TestFile]:
-    """Return the tests in files and folders. Raises InvalidTest with the mistakes of all files."""
+def read_tests(named: Sequence[str]) -> tuple[list[TestFile], list[str]]:
+    """Return the tests in files and folders, and the mistakes of the files without valid tests."""
     from hearth.cli.stack_views.stack_tests import stack_test_models
     from hearth.cli.stack_views.stack_tests.stack_test_models import SUFFIX, InvalidTest
 
-    found, mistakes = [], []
-    for file in [file for each in named for file in text_files.find(each, (SUFFIX,))]:
+    found: list[TestFile] = []
+    mistakes: list[str] = []
+    for each in named:
         try:
-            text_files.check_inside(Path(file), Path(file).parent)
-            documents = kubectl_yaml.parse_documents(text_files.read(file))
-            found += [stack_test_models.parse(text_files.quote(file), each.value) for each in documents]
-        except yaml.YAMLError as error:
-            mistakes.append(f"{text_files.quote(file)} is not valid YAML: {kubectl_yaml.describe(error)}")
-        except InvalidTest as error:
-            mistakes.append(str(error))
-    if mistakes:
-        raise InvalidTest("\n".join(mistakes))
-    return found
+            files = text_files.find(each, (SUFFIX,))
+        except click.ClickException as error:
+            mistakes.append(error.message)
+            continue
+        for file in files:
+            try:
+                text_files.check_inside(Path(file), Path(file).parent)
+                documents = list(kubectl_yaml.parse_documents(text_files.read(file)))
+                found += [stack_test_models.parse(text_files.quote(file), document.value) for document in documents]
+            except yaml.YAMLError as error:
+                mistakes.append(f"{text_files.quote(file)} is not valid YAML: {kubectl_yaml.describe(error)}")
+            except click.ClickException as error:
+                mistakes.append(error.message)
+            except InvalidTest as error:
+                mistakes.append(str(error))
+    return found, mistakes
 
 
-async def run_all(files: Sequence[TestFile], *, only: str | None) -> list[CaseResult]:
-    """Return the results of all tests. only: a text that their names must contain. Raises InvalidTest."""
+async def run_all(files: Sequence[TestFile], mistakes: list[str], *, only: str | None) -> list[CaseResult]:
+    """Return the results of all tests. mistakes: receives those of tests that cannot run; only: a text that the names
+    must contain.
+    """
     from hearth.cli.stack_access import stack_trials
+    from hearth.cli.stack_views.stack_tests.stack_test_models import InvalidTest
 
-    return [
-        await stack_trials.run_case(file, case)
-        for file in files
-        for case in file.stack_test.tests
-        if only is None or only in case.name
-    ]
+    results = []
+    for file in files:
+        for case in file.stack_test.tests:
+            if only is not None and only not in case.name:
+                continue
+            try:
+                results.append(await stack_trials.run_case(file, case))
+            except (InvalidTest, errors.HearthError) as error:
+                mistakes += [str(error)] if str(error) not in mistakes else []
+    return results
 
 
 def write_junit(file: Path, content: str) -> None:
