@@ -71,7 +71,9 @@ async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_st
     assert "rolled back to revision 1 as requested" in done
     assert "already rolled back to revision 1" in await kubectl_stack.expect("rollback", "shop", "--to", "1")
     # Applying the same file again changes nothing.
-    assert f"again: kubectl stack retry shop -n {user.namespace}" in await kubectl_stack.expect("wait", "shop", code=1)
+    way_forward = f"again: kubectl stack retry shop -n {user.namespace}"
+    assert way_forward in await kubectl_stack.expect("wait", "shop", code=1)
+    assert way_forward in await kubectl_stack.expect("why", "shop")
     assert "you rolled back from, is retried" in await kubectl_stack.expect("retry", "shop", "--wait")
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     await kubectl_stack.expect("rollback", "shop", "--to", "1", "--wait")

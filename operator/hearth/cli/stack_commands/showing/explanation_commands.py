@@ -103,6 +103,9 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
     else:
         click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
     text_output.write_lines(explanation.draw(causes, now=time.time()))
+    if not causes and stack.target_cause == "Rollback":
+        # The definition in the spec does not run, and the message says how to apply it again.
+        text_output.write_note(stack.ready.message)
     if stack.expires_at:
         text_output.write_note(f"{stack.title} will be deleted at {stack.expires_at} (expiresAfter)")
     for omission in objects.omissions:

@@ -62,7 +62,7 @@ async def rollback(session: Session, namespace: str, name: str, to_revision: int
         raise Failure("a ResourceGroup cannot be rolled back: restore its previous spec")
     stack = await stack_locations.read(session, location)
     stored = await revisions.list_revisions(session, stack)
-    numbers = set(stored.by_number) if stored.is_readable else {to_revision}
+    numbers = set(stored.by_number) if stored.is_readable else None
     result = verbs.rollback(stack, to_revision=to_revision, stored=numbers)
     return await verb_execution.carry_out(session, stack, result, waiting)
 

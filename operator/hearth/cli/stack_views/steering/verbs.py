@@ -111,14 +111,18 @@ def cleanup(stack: StackState, *, token: str) -> VerbResult:
     return request(stack, names.REQUEST_CLEANUP, token, key="cleanup", notes=note_paused(stack))
 
 
-def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) -> VerbResult:
-    """Make an earlier revision the target. to_revision: 0 for the last completed one that differs from the spec."""
+def rollback(stack: StackState, *, to_revision: int, stored: Collection[int] | None) -> VerbResult:
+    """Make an earlier revision the target.
+
+    to_revision: 0 for the last completed one that differs from the spec; stored: None without permission to list them,
+    so only the operator can check the number.
+    """
     if stack.is_deleting:
         return Refusal(said=f"{stack.title} is being deleted; a deletion cannot be rolled back")
     stated = object_fields.number(stack.spec, "rollback", "toRevision")
     is_active = stack.target_cause == "Rollback" and stack.is_observed
     wanted = to_revision
-    if to_revision and to_revision not in stored:
+    if to_revision and stored is not None and to_revision not in stored:
         kept = ", ".join(map(str, sorted(stored))) or "none"
         return Refusal(said=f"{stack.title} has no revision {to_revision}; stored revisions: {kept}")
     if stated == to_revision and is_active:
@@ -127,7 +131,7 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
         # A repeated 0 would keep its first meaning, so write the number.
         wanted = find_other_completed(stack)
     if not wanted and not find_other_completed(stack):
-        return Refusal(said=f"{stack.title} has no other completed revision to roll back to{list_stored(stored)}")
+        return Refusal(said=f"{stack.title} has no other completed revision to roll back to{list_stored(stored or ())}")
     if wanted and runs_spec(stack) and stack.is_observed and wanted == stack.target_revision:
         return AlreadySo(said=f"revision {wanted} is already the definition in the spec")
     return write_rollback(stack, wanted, stated=stated)

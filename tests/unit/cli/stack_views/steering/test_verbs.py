@@ -127,6 +127,17 @@ def test_rollback_that_does_not_apply_says_why(stack: StackState, to_revision: i
     assert said in result.said
 
 
+def test_rollback_without_permission_to_list_revisions_says_nothing_about_them() -> None:
+    only = make(target={"cause": "Spec", "revision": 1}, lastCompletedRevision=1)
+    later = make(target={"cause": "Spec", "revision": 2}, lastCompletedRevision=2, previousCompletedRevision=1)
+
+    refused = verbs.rollback(only, to_revision=0, stored=None)
+
+    assert isinstance(refused, Refusal)
+    assert "stored revisions" not in refused.said
+    assert isinstance(verbs.rollback(later, to_revision=1, stored=None), Write)
+
+
 @pytest.mark.parametrize("to_revision", [0, 1])
 def test_rollback_discards_a_change_that_waits(to_revision: int) -> None:
     target = {"revision": 1, "cause": "Spec", "completed": True}
