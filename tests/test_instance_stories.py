@@ -46,6 +46,8 @@ OTHERWISE = {
     "suspend-and-edit": HELD,
     "suspend-breakpoint": HELD,
     "suspend-mistaken": REFUSED,
+    "suspend-resumed-and-replaced": HELD,
+    "suspend-scaled-and-replaced": HELD,
     "vanishing-object": "the definition reports the failure too, so that it takes longer until nothing moves",
 }
 """Stories that are not so with instances, and why."""

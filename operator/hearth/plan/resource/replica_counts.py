@@ -33,7 +33,8 @@ def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Chi
     present = [
         each
         for each in context.children
-        if each.is_identified and (context.records.is_suspended(each) or not each.is_held_down)
+        if each.is_identified
+        and (context.records.is_suspended(each) or not each.is_held_down or read_count(each) is not None)
     ]
     former = max(present, key=lambda each: each.incarnation, default=None)
     count = read_former_count(former, context.records) if former is not None else noted
@@ -70,9 +71,7 @@ def read_former_count(former: Child, records: SuspendRecords) -> int | None:
     It is the number before the object was suspended, if it is suspended.
     """
     record = records.find(former)
-    if record is None:
-        return None if former.is_held_down else read_count(former)
-    if record.is_resumed:
+    if record is None or record.is_resumed:
         return read_count(former)
     return check_count({**record.ours, **record.theirs}.get(REPLICAS))
 
