@@ -116,9 +116,9 @@ async def test_a_controller_removes_its_finalizer_before_it_goes(
 
     async with played(operator, user):
         await asyncio.to_thread(kubectl.call, "create", "-f", "-", stdin=text)
-        await asyncio.to_thread(kubectl.wait, "stack/sso", "condition=Ready", "60s")
+        await asyncio.to_thread(kubectl.wait, "stack/sso", "condition=Ready")
         held = f"jsonpath={{.metadata.finalizers[0]}}={operator.name}"
-        await asyncio.to_thread(kubectl.wait, f"{kind.plural}.{GROUP}/main", held, "20s")
+        await asyncio.to_thread(kubectl.wait, f"{kind.plural}.{GROUP}/main", held)
         await asyncio.to_thread(kubectl.call, "delete", "stack/sso", "--timeout=60s")
 
     assert (
@@ -139,8 +139,8 @@ async def test_what_helm_keeps_stays_when_the_stack_goes(workers: Crew, user: Re
     kubectl = Kubectl(kubeconfig=kubeconfig, namespace=user.namespace)
     await workers.hire()
     await asyncio.to_thread(kubectl.call, "create", "-f", "-", stdin=text)
-    await asyncio.to_thread(kubectl.wait, "configmap/settings", "create", "60s")
-    await asyncio.to_thread(kubectl.wait, "pvc/data", "create", "60s")
+    await asyncio.to_thread(kubectl.wait, "configmap/settings", "create")
+    await asyncio.to_thread(kubectl.wait, "pvc/data", "create")
 
     await asyncio.to_thread(kubectl.call, "delete", "stack/shop", "--timeout=60s")
 

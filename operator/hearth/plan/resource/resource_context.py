@@ -43,8 +43,6 @@ class ResourceContext:
     """The blueprint of the whole Stack."""
     unhealthy: UnhealthyTracker
     """The unhealthy resources, and whether they may be replaced now."""
-    adopts: bool
-    """Whether an existing object without an owner may be adopted."""
     rules: HealthRules
     """Health rules by kind."""
     records: SuspendRecords
@@ -72,3 +70,8 @@ class ResourceContext:
     def name(self) -> str:
         """Return the name of the resource."""
         return self.resource.name
+
+    @property
+    def adopts(self) -> bool:
+        """Return whether an existing object without an owner may be adopted."""
+        return self.blueprint.adopts if self.resource.adopts is None else self.resource.adopts

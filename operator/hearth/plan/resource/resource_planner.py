@@ -257,7 +257,6 @@ class ResourcePlanner:
             now=now,
             blueprint=self.blueprint,
             unhealthy=self.unhealthy,
-            adopts=self.blueprint.adopts if resource.adopts is None else resource.adopts,
             rules=self.rules,
             records=self.records,
             reader=self.reader,
