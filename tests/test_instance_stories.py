@@ -46,7 +46,6 @@ OTHERWISE = {
     "suspend-and-edit": HELD,
     "suspend-breakpoint": HELD,
     "suspend-mistaken": REFUSED,
-    "suspend-resumed-and-replaced": HELD,
     "suspend-scaled-and-replaced": HELD,
     "vanishing-object": "the definition reports the failure too, so that it takes longer until nothing moves",
 }
