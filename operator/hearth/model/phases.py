@@ -65,7 +65,9 @@ class ConditionType(enum.StrEnum):
     SUSPEND_RECORD_INVALID = "SuspendRecordInvalid"
 
 
-RESERVED_CONDITIONS = ("Ready", "Reconciling", "Stalled", *ConditionType)
+KSTATUS_CONDITIONS = ("Ready", "Reconciling", "Stalled")
+"""The condition types that follow from the phase."""
+RESERVED_CONDITIONS = (*KSTATUS_CONDITIONS, *ConditionType)
 """The condition types that a template cannot define."""
 
 

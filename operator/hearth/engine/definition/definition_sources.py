@@ -29,6 +29,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.template.blueprint import Definition, Origin
 from hearth.template.compiler import sensitivity
+from hearth.template.parser.template_parser import TEMPLATE_WORDS
 from hearth.template.schema import parameters
 from hearth.template.text import bounds, error_hints, kubectl_yaml, template_source
 
@@ -38,8 +39,6 @@ COMPRESSED = ".gz"
 INLINE_PATH = "spec.template"
 UNITED_PATH = "spec.templateRefs"
 """Location in messages for a template that is merged from several objects."""
-SECTIONS = ("parameters", "conditions", "resources", "outputs", "statusConditions")
-"""The maps of a template. Those of several objects are merged by name."""
 PARAMETER_KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
 MISSING: Final = "0"
@@ -248,10 +247,10 @@ def unite_templates(sources: Sequence[TemplateSource], templates: Sequence[Objec
     wrong: list[Mistake] = []
     for source, template in zip(sources, templates, strict=True):
         for section, content in template.items():
-            if section not in SECTIONS or not isinstance(content, dict):
+            if section not in TEMPLATE_WORDS or not isinstance(content, dict):
                 message = f"must be a mapping, found {type(content).__name__}"
-                if section not in SECTIONS:
-                    message = f"is not a section of a template; the sections are {', '.join(SECTIONS)}"
+                if section not in TEMPLATE_WORDS:
+                    message = f"is not a section of a template; the sections are {', '.join(TEMPLATE_WORDS)}"
                 wrong.append(Mistake(path=f"{source.path}.{section}", message=message))
                 continue
             into = united.setdefault(section, {})

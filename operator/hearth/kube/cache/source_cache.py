@@ -186,23 +186,18 @@ class SourceCache:
 
     def find_uid(self, ref: ObjectRef) -> str:
         """Return the UID of a followed source, or "" if unknown."""
-        source = self._sources.get(ref)
-        if source is None:
-            return self._shared[ref.kind].find_uid(ref)
-        newest = source.newest
+        newest = self._find_newest(ref)
         return newest.uid if newest is not None else ""
 
     def find_creators(self, stack_uid: str) -> frozenset[str]:
         """Return the Stacks that created the sources of a Stack, by UID, according to labels."""
-        found = map(self._find_stack_uid, self._read_by.get(stack_uid, ()))
-        return frozenset(filter(None, found))
+        found = map(self._find_newest, self._read_by.get(stack_uid, ()))
+        return frozenset(newest.stack_uid for newest in found if newest is not None and newest.stack_uid)
 
-    def _find_stack_uid(self, ref: ObjectRef) -> str:
+    def _find_newest(self, ref: ObjectRef) -> SourceRecord | Version | None:
+        """Return the last known state of a followed source, or None if it is unknown or does not exist."""
         source = self._sources.get(ref)
-        if source is None:
-            return self._shared[ref.kind].find_stack_uid(ref)
-        newest = source.newest
-        return newest.stack_uid if newest is not None else ""
+        return source.newest if source is not None else self._shared[ref.kind].find_version(ref)
 
     def find_polled(self, stack_uid: str) -> list[ObjectRef]:
         """Return a Stack's sources without a watch, whose changes are detected with a delay, in a stable order."""
@@ -325,15 +320,9 @@ class SharedSources:
             if before is not None:
                 self._on_change(ref)
 
-    def find_uid(self, ref: ObjectRef) -> str:
-        """Return the UID of a source, or "" if unknown."""
-        version = self._known.get(ref)
-        return version.uid if version is not None else ""
-
-    def find_stack_uid(self, ref: ObjectRef) -> str:
-        """Return the UID of the Stack that created a source, or "" if there is none or it is unknown."""
-        version = self._known.get(ref)
-        return version.stack_uid if version is not None else ""
+    def find_version(self, ref: ObjectRef) -> Version | None:
+        """Return the last known version of a source, or None if it is unknown."""
+        return self._known.get(ref)
 
     def health(self) -> list[WatchStatus]:
         """Return the state of the watch."""

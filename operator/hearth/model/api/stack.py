@@ -337,7 +337,7 @@ class Template(ApiModel):
         default=None, json_schema_extra=CONDITION_TYPES
     )
     """Conditions to publish in `status.conditions`, by type, e.g. for `kubectl wait --for=condition=Reachable`. They do
-    not change when the Stack is ready."""
+    not affect the condition `Ready`."""
 
 
 ONE_ROLLBACK: JsonDict = {

@@ -122,9 +122,10 @@ def _describe_phase(
     now: float,
 ) -> Object:
     """Describe the phase, and the conditions with it."""
-    # What a fault or an unreachable cluster hides does not change.
-    is_known = planner is not None and not planner.blueprint.is_unknown
-    defined = template_values.judge_conditions(planner) if planner is not None and is_known else None
+    # While the template is unknown, e.g. because a cluster is unreachable, its conditions stay.
+    defined = (
+        template_values.judge_conditions(planner) if planner is not None and not planner.blueprint.is_unknown else None
+    )
     generation, known, timestamp = status_input.generation, before.get("conditions") or (), times.format_time(now)
     return {
         "observedGeneration": generation,

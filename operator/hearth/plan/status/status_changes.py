@@ -23,8 +23,6 @@ START = frozenset(
     }
 )
 """The fields that change when the work towards a target starts."""
-BY_PHASE = frozenset({"Ready", "Reconciling", "Stalled"})
-"""The conditions that follow from the phase."""
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
@@ -69,7 +67,7 @@ def is_repair_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 def _extras(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return the outline of the conditions that do not follow from the phase."""
-    return [each for each in _outline(status) if each[0] not in BY_PHASE]
+    return [each for each in _outline(status) if each[0] not in phases.KSTATUS_CONDITIONS]
 
 
 def _outline(status: Mapping[str, Any]) -> list[tuple[str, str, str]]:

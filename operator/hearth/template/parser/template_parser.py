@@ -26,6 +26,7 @@ from hearth.template.schema.json_schema import Effort
 from hearth.template.text import error_hints, interpolation
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs", "statusConditions")
+"""The maps of a template. Those of several objects are merged by name."""
 RESOURCE_WORDS = (
     *("manifest", "externalRef", "optional", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
     *("updatePolicy", "driftPolicy", "ignoreFields", "deletionPolicy", "adoptionPolicy", "completion", "retry"),
