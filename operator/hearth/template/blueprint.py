@@ -275,6 +275,11 @@ class ExternalBlueprint:
     """The resources that read it or depend on it."""
 
     @property
+    def group(self) -> str:
+        """Return the API group of the kind."""
+        return self.api_version.rpartition("/")[0]
+
+    @property
     def identity(self) -> str:
         """Return a text that is equal for two references, in one namespace and cluster, that read the same objects."""
         place = "*" if self.is_in_all_namespaces else self.namespace or ""

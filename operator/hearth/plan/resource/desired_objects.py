@@ -280,6 +280,11 @@ class WantedObjects:
         known = self._find_kind((ref.group, ref.kind))
         return bool(self._claims.find(ref)) or (ref.namespace, ref.name) in known.resources
 
+    def find_unnamed(self, ref: ObjectRef) -> list[str]:
+        """Return the resources of this kind whose object has no known name yet, and might be this one."""
+        computed = self._find_kind((ref.group, ref.kind)).computed
+        return [name for name, place in computed.items() if place in (None, ref.namespace) and self.is_open(name)]
+
     @property
     def is_settled(self) -> bool:
         """Return whether the manifests of all resources have values."""

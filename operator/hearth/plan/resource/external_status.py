@@ -26,6 +26,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import Blueprint, EvaluationError, ExternalBlueprint, Known, Pending
 from hearth.template.cel import expressions
+from hearth.template.compiler import object_names
 
 NOT_FOUND = "ObjectNotFound"
 """The reason of an external object that does not exist."""
@@ -70,10 +71,37 @@ class ExternalObjects:
         found = self.statuses
         return len(found) == len(self._blueprint.externals) and all(each.is_ready for each in found.values())
 
-    def refresh(self, name: str, *, reader: Reader, kinds: WatchedKinds, rules: HealthRules) -> bool:
-        """Assess one external object again. Return whether its dependents must be planned again."""
+    def refresh(
+        self,
+        name: str,
+        *,
+        reader: Reader,
+        kinds: WatchedKinds,
+        rules: HealthRules,
+        find_unnamed: Callable[[ObjectRef], list[str]],
+    ) -> bool:
+        """Assess one external object again. Return whether its dependents must be planned again.
+
+        find_unnamed: returns the resources whose object has no known name yet, and might be this one.
+        """
         external = self._blueprint.externals[name]
-        return self._note(name, self._assess(external, reader=reader, kinds=kinds, rules=rules))
+        found = self._assess(external, reader=reader, kinds=kinds, rules=rules)
+        if found.status.reason == NOT_FOUND and found.ref is not None:
+            found = self._explain_missing(found, external, find_unnamed(found.ref))
+        return self._note(name, found)
+
+    def _explain_missing(
+        self, found: ExternalStatus, external: ExternalBlueprint, unnamed: list[str]
+    ) -> ExternalStatus:
+        """Add to a missing object the resource that might create it, but waits for it."""
+        waiting = (each for each in unnamed if object_names.waits_for(each, external, self._blueprint))
+        if (resource := next(waiting, None)) is None:
+            return found
+        message = (
+            f"{found.status.message}; '{resource}', whose name is not known yet, waits for it, so it cannot create it: use a "
+            "parameter for the value if it should"
+        )
+        return dataclasses.replace(found, status=dataclasses.replace(found.status, message=message))
 
     def fail(self, name: str, message: str) -> bool:
         """Record an internal error. Return whether the dependents must be planned again."""

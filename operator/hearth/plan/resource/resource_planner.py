@@ -147,7 +147,9 @@ class ResourcePlanner:
     def refresh_external(self, name: str) -> bool:
         """Assess an external object again; return whether its dependents must be planned again."""
         try:
-            return self.externals.refresh(name, reader=self.reader, kinds=self.kinds, rules=self.rules)
+            return self.externals.refresh(
+                name, reader=self.reader, kinds=self.kinds, rules=self.rules, find_unnamed=self.wanted.find_unnamed
+            )
         except Exception as error:  # noqa: BLE001 -- as in `plan`
             self.on_error(name, error)
             return self.externals.fail(name, internal_errors.explain("decide whether it is ready"))

@@ -228,7 +228,7 @@ def find_ready_reason(
     if _progress(status_input, planner, memory) == "Stopped":
         return ConditionType.STOPPED, breakpoint_waits.explain(planner, status_input.address)
     reason, message = _find_problem(planner, memory)
-    message = "; ".join((message, *find_circle(status_input, effect="each waits for the others"))) if message else ""
+    message = "; ".join((message, *find_circle(status_input, planner))) if message else ""
     if status_input.is_deleting:
         return "Deleting", message or _describe_wait(
             status_input, planner
@@ -246,10 +246,12 @@ def find_ready_reason(
     )
 
 
-def find_circle(status_input: StatusInput, *, effect: str) -> Iterator[str]:
-    """Describe the circle of Stacks that read one another's objects, if there is one. effect: what that means now."""
+def find_circle(status_input: StatusInput, planner: StackPlanner) -> Iterator[str]:
+    """Describe the circle of Stacks that read one another's objects, if there is one."""
     if status_input.circle:
         way = ", which reads objects of ".join(status_input.circle)
+        is_waiting = not all(read.status.is_ready for read in planner.externals.values())
+        effect = "each waits for the others" if is_waiting else "a change of one may change the others again and again"
         yield (
             f"reads objects of {way}, which reads objects of this Stack: {effect}; let one of them take the value as a parameter"
         )

@@ -202,7 +202,7 @@ def _find_warnings(
             name=status_input.address.name,
             namespace=status_input.address.namespace,
         ),
-        *ready_condition.find_circle(status_input, effect="a change of one may change the others again and again"),
+        *ready_condition.find_circle(status_input, planner),
         *wrong_outputs,
         *planner.definition_warnings,
         *planner.rolling.find_warnings(),

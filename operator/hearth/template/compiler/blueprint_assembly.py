@@ -84,7 +84,8 @@ def assemble(
         return None
     collections = [each for each in chosen if each.collection is not None]
     present = yield from bind_present([each for each in chosen if each.source.external is None], evaluator)
-    yield from object_names.refuse_duplicates([each for found in present.values() for each in found], evaluator, stack)
+    bound = [each for found in present.values() for each in found]
+    yield from object_names.refuse_duplicates(bound, evaluator, stack)
     documents = yield from bind_outputs(values.outputs, evaluator, sizes=count_members(present, evaluator))
     conditions = yield from bind_conditions(values.conditions, evaluator, sizes=count_members(present, evaluator))
     judged = [each for fields in conditions.values() for each in fields.values()]
@@ -101,8 +102,9 @@ def assemble(
         externals=read,
         member_kinds={each.source.name: (each.api_version, each.kind) for each in collections},
     )
+    scope = yield from object_names.refuse_own_references(bound, made, evaluator, stack)
     made = resource_binding.note_members(made, collections, evaluator)
-    return dataclasses.replace(made, rolling=rolling, surge=surge)
+    return dataclasses.replace(made, rolling=rolling, surge=surge, scope=max(made.scope, scope))
 
 
 def bind_present(

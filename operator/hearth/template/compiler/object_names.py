@@ -1,4 +1,7 @@
-"""Reports resources of a template that have the same object name, as far as names are known during the compilation."""
+"""Reports conflicts of object names within a template, as far as names are known during the compilation.
+
+Two resources must not have the same object, and a resource must not wait for the object that it creates.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import orjson
 from hearth.model import limits, members, names, object_fields
 from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.kinds import ObjectRef, make_key
-from hearth.template.blueprint import ResourceBlueprint, SharingScope, StackIdentity
+from hearth.template.blueprint import Blueprint, ExternalBlueprint, ResourceBlueprint, SharingScope, StackIdentity
 from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_binding import BoundResource
@@ -55,6 +58,72 @@ def note_duplicate(bound: BoundResource, evaluator: PartialEvaluator, *, ref: Ob
                 return
             cure = "add ${key}, or omit the name"
     evaluator.note(place, f"{what}names {ref}, which the resource '{owner}' also names; {cure}")
+
+
+def refuse_own_references(
+    present: Iterable[BoundResource], blueprint: Blueprint, evaluator: PartialEvaluator, stack: StackIdentity
+) -> ChunkedWork[SharingScope]:
+    """Record every reference to an object whose resource waits for that reference: the object would never be created.
+
+    Returns the Stacks for which the result is the same: an external object may have the name that the operator gives to
+    the object of a resource of one Stack.
+    """
+    awaited: dict[tuple[str, str], list[ExternalBlueprint]] = {}
+    for external in blueprint.externals.values():
+        if external.object_name and not external.is_optional:
+            awaited.setdefault((external.group, external.kind), []).append(external)
+    scope = SharingScope.ANY
+    for bound in present if awaited else ():
+        ref, naming = find_object(bound, stack), find_naming(bound)
+        for external in awaited.get((naming.group, naming.kind), ()) if ref is not None else ():
+            if is_alike := may_name(external, bound, naming):
+                scope = max(scope, find_scope([naming, find_reference_naming(external)]))
+            if is_alike and is_object_of(external, ref, stack) and waits_for(bound.name, external, blueprint):
+                note_own_reference(external, bound, evaluator, ref=ref)
+        yield
+    return scope
+
+
+def may_name(external: ExternalBlueprint, bound: BoundResource, naming: ObjectNaming) -> bool:
+    """Return whether a reference can mean the object of a resource in some Stack."""
+    return naming.has_name or names.object_part(bound.name) in external.object_name
+
+
+def is_object_of(external: ExternalBlueprint, ref: ObjectRef | None, stack: StackIdentity) -> bool:
+    """Return whether a reference to an object of the same kind means this object."""
+    namespace = external.namespace or stack.namespace
+    return ref is not None and ref.name == external.object_name and ref.namespace in ("", namespace)
+
+
+def waits_for(resource: str, external: ExternalBlueprint, blueprint: Blueprint) -> bool:
+    """Return whether a resource waits, directly or through others, for an external object."""
+    waiting, seen = [resource], {resource}
+    while waiting:
+        name = waiting.pop()
+        found = blueprint.resources.get(name)
+        if found is not None and external.name in found.externals:
+            return True
+        collection = blueprint.collections.get(members.root_of(name))
+        required = found.requires if found is not None else collection.members if collection is not None else ()
+        waiting += [each for each in required if each not in seen]
+        seen.update(required)
+    return False
+
+
+def note_own_reference(
+    external: ExternalBlueprint, bound: BoundResource, evaluator: PartialEvaluator, *, ref: ObjectRef | None
+) -> None:
+    """Record that a reference means the object of a resource that waits for it."""
+    evaluator.note(
+        f"{external.path}.externalRef.metadata.name",
+        f"names {ref}, which the resource '{bound.name}' creates only after it has read it, so both would wait forever; "
+        "use a parameter for the value, or set optional: true on the reference",
+    )
+
+
+def find_reference_naming(external: ExternalBlueprint) -> ObjectNaming:
+    """Find how the object of a reference gets its name."""
+    return ObjectNaming(external.group, external.kind, has_name=True, has_namespace=external.namespace is not None)
 
 
 def find_naming(bound: BoundResource) -> ObjectNaming:

@@ -476,6 +476,22 @@ def test_an_excluded_claim_that_a_pod_keeps_leads_to_the_pod() -> None:
     assert found in stack_causes.explain(objects, Evidence(claim_users=[user]))
 
 
+def test_a_circle_of_stacks_that_wait_for_each_other_is_a_cause_and_other_warnings_are_not() -> None:
+    circle = "reads objects of Stack b, which reads objects of this Stack: each waits for the others"
+    conditions = [
+        {"type": "Ready", "status": "False", "reason": "ObjectNotFound", "message": f"b: is missing; {circle}"}
+    ]
+    stack = make_stack(conditions=conditions, warnings=[circle, "the parameter size is not used"])
+    problem = {"resource": "theirs", "reason": "ObjectNotFound", "message": "is missing"}
+    objects = StackObjects(stack=stack, template={"resources": {"theirs": {"externalRef": {}}}}, children=[])
+    assert [each.message for each in stack_causes.explain(objects, Evidence())] == [circle]
+    stack = make_stack(conditions=conditions, warnings=[circle], problems=[{**problem, "message": circle}])
+    objects = StackObjects(stack=stack, template={"resources": {"theirs": {"externalRef": {}}}}, children=[])
+    assert [each.message for each in stack_causes.explain(objects, Evidence())] == [
+        f"waiting: ObjectNotFound: {circle}"
+    ]
+
+
 def test_a_definition_that_cannot_be_read_applies_nothing() -> None:
     conditions = [{"type": "Ready", "status": "False", "reason": "SourceNotFound", "message": "configmap/app"}]
     stack = make_stack(conditions=conditions, state="definition not applied")

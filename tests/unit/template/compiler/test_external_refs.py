@@ -10,7 +10,7 @@ import yaml
 
 from hearth.model import chunked_work
 from hearth.model.label_selectors import LabelRequirement, LabelSelector, Operator
-from hearth.template.blueprint import Blueprint, Definition, ReadValue
+from hearth.template.blueprint import Blueprint, Definition, ReadValue, SharingScope
 from hearth.template.compiler import compiler
 from support.units.templates.collection_templates import (
     GIVEN,
@@ -88,6 +88,47 @@ def test_mistakes_name_their_field(template: str, path: str, message: str) -> No
 def test_optional_is_for_what_is_read() -> None:
     found = find_mistakes(write(SERVICE, reader=config("{}", "optional: true")))
     assert [path for path, _ in found] == [f"{RESOURCES}.reader.optional"]
+
+
+def own(reader: str, name: str = "shop-reader", more: str = "") -> str:
+    return write(f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}", more, reader)
+
+
+READ = "{a: '${gateway.metadata.name}'}"
+EACH = "forEach: params.zones, key: item.name"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param(own(config(READ)), id="a generated name"),
+        pytest.param(own(config(READ), "'${stack.name}-reader'"), id="a computed name"),
+        pytest.param(own(config("{}", "dependsOn: [other]") + f"\n  other: {config(READ)}"), id="through another one"),
+        pytest.param(own(config("{}", "dependsOn: [all]") + f"\n  all: {config(READ, EACH)}"), id="members"),
+    ],
+)
+def test_an_object_whose_resource_waits_for_the_reference_is_refused(template: str) -> None:
+    (found,) = find_mistakes(template)
+    assert found[0] == f"{RESOURCES}.gateway.externalRef.metadata.name"
+    assert found[1].startswith("names configmap/shop-reader, which the resource 'reader' creates only after")
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param(own(config(READ), more="optional: true"), id="optional"),
+        pytest.param(own(config(READ), "elsewhere"), id="another name"),
+        pytest.param(own(config(READ), "shop-reader, namespace: elsewhere"), id="another namespace"),
+        pytest.param(own(config("{}") + f"\n  other: {config(READ)}"), id="a resource that does not wait"),
+    ],
+)
+def test_other_references_to_objects_of_the_stack_are_accepted(template: str) -> None:
+    assert find_mistakes(template) == []
+
+
+@pytest.mark.parametrize(("name", "scope"), [("platform", SharingScope.ANY), ("other-reader", SharingScope.ONE)])
+def test_a_blueprint_is_shared_unless_the_reference_may_have_a_generated_name(name: str, scope: SharingScope) -> None:
+    assert compile_text(own(config(READ), name)).scope is scope
 
 
 def test_all_mistakes_at_once() -> None:

@@ -65,6 +65,7 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
         found += explain_resources(objects, evidence)
+        found += explain_warnings(stack, [each.message for each in found])
     # An object that the user is not allowed to see is listed only if no other object explains the problem.
     found = [each for each in found if not each.message.startswith(UNSEEN)] or found
     # Unreadable objects affect all revisions, so a rollback would wait for them as well.
@@ -240,6 +241,19 @@ def explain_conditions(stack: StackState) -> Iterator[Cause]:
     count = object_fields.number(stack.status, "check", "problemCount")
     if count and stack.phase == "CheckFailed":
         yield Cause(subject="CheckFailed", message=safe_text.one_line(stack.ready.message), since=stack.ready.since)
+
+
+def explain_warnings(stack: StackState, messages: Sequence[str]) -> Iterator[Cause]:
+    """Yield the warnings that keep the Stack from its desired state: those that `Ready` repeats. messages: of others."""
+    warnings = object_fields.find(stack.status, "warnings")
+    for warning in warnings if isinstance(warnings, list) else ():
+        message = safe_text.one_line(warning)
+        if (
+            message
+            and message in safe_text.one_line(stack.ready.message)
+            and not any(message in each for each in messages)
+        ):
+            yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)
 
 
 def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cause]:
