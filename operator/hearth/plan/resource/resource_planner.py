@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from hearth.model import field_paths, limits, members, object_fields, tenancy, workloads
-from hearth.model.child import Child, Object, Path
+from hearth.model import field_paths, limits, members, tenancy
+from hearth.model.child import Child, Path
 from hearth.model.external_objects import ExternalQuery
-from hearth.model.kinds import Kind, ObjectRef, make_key
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.text.enumeration import enumerate_names
-from hearth.model.well_known_kinds import VOLUME_CLAIM
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action
@@ -26,6 +25,7 @@ from hearth.plan.resource import (
     set_replacement,
     step_planning,
     suspend_object,
+    unbound_claims,
 )
 from hearth.plan.resource.blocked_status import NoRoom, Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects, WantedObjects
@@ -162,44 +162,6 @@ class ResourcePlanner:
         status = ResourceStatus(state=ResourceState.FAILED, reason=internal_errors.REASON, message=message, child=child)
         return dataclasses.replace(status, cause=Cause.INTERNAL_ERROR, requeue_at=retry.due)
 
-    def _find_unbound_claims(
-        self,
-        resource: ResourceBlueprint,
-        required: Required,
-        unready: Collection[str],
-        children: tuple[Child, ...],
-    ) -> Mapping[str, str]:
-        """Return the claims that a workload need not wait for, by resource: they may be bound only for its Pods.
-
-        The scheduler lets Pods wait for a claim of any class. An object that switches to another claim is not changed
-        before the new claim is bound.
-        """
-        kind = make_key(resource.api_version.rpartition("/")[0], resource.kind)
-        if kind not in workloads.POD_KINDS:
-            return {}
-        current, found = requirements.find_current(children), {}
-        for name in unready:
-            status = required.get(name)
-            child = status.child if isinstance(status, ResourceStatus) else None
-            if child is None or not isinstance(status, ResourceStatus) or name in resource.after:
-                continue
-            is_user = current is None or f"{name}/{child.incarnation}" in current.requires
-            if is_user and self._is_unbound(name, child, status):
-                found[name] = child.name
-        return found
-
-    def _is_unbound(self, name: str, child: Child, status: ResourceStatus) -> bool:
-        """Return whether the object of a resource is a claim that lacks only a volume."""
-        phase = object_fields.find(child.fields, "status", "phase")
-        is_waiting = status.state is ResourceState.PROGRESSING and status.step is None
-        is_claim = child.kind.key == VOLUME_CLAIM.key and not child.deleting and phase in (None, "", "Pending")
-        return (
-            is_claim
-            and is_waiting
-            and status.cause is not Cause.APPLYING
-            and not self.blueprint.resources[name].ready_when
-        )
-
     def _is_read(self, resource: ResourceBlueprint) -> bool:
         """Return whether any expression reads the object of the resource."""
         reads = self.blueprint.reads
@@ -222,7 +184,7 @@ class ResourcePlanner:
         now: float,
     ) -> ResourceStatus:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
-        claims = self._find_unbound_claims(resource, required, unready, children) if unready else {}
+        claims = unbound_claims.find_unbound(resource, required, unready, children, self.blueprint) if unready else {}
         unready = [each for each in unready if each not in claims]
         read = {name: self.externals.statuses[name] for name in resource.externals} if resource.externals else {}
         if unready or not all(each.is_ready for each in read.values()):
@@ -248,7 +210,7 @@ class ResourcePlanner:
             if isinstance(wanted, NoRoom):
                 return dataclasses.replace(status, requeue_at=now + limits.KEPT_AGAIN)
             return status
-        if claims and (others := claims.keys() - find_mounted(claims, wanted.manifest)):
+        if claims and (others := claims.keys() - unbound_claims.find_mounted(claims, wanted.manifest, resource)):
             return self._wait_for(sorted(others), resource, children)
         subject = ResourceContext(
             resource=resource,
@@ -599,9 +561,3 @@ def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Ch
         conditions=status.conditions,
         memory_updates=status.memory_updates,
     )
-
-
-def find_mounted(claims: Mapping[str, str], manifest: Object) -> set[str]:
-    """Return the resources of the claims that a workload mounts. claims: their names by resource."""
-    mounted = set(workloads.find_claims(manifest))
-    return {name for name, claim in claims.items() if claim in mounted}

@@ -11,6 +11,7 @@ from hearth.model import value_class
 from hearth.model.kinds import ObjectRef
 from hearth.model.phases import ConditionType, Phase
 from hearth.model.text import enumeration, times
+from hearth.plan.resource import unbound_claims
 from hearth.plan.stack import cleanup_planner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors
@@ -241,9 +242,9 @@ def find_ready_reason(
         )
     if reason:
         return reason, message
-    return "Paused" if status_input.is_paused and planner.ready_steps else "Progressing", _describe_wait(
-        status_input, planner
-    )
+    reason = unbound_claims.CLAIMS_UNBOUND if unbound_claims.awaits_only_claims(planner) else "Progressing"
+    is_held = status_input.is_paused and planner.ready_steps
+    return "Paused" if is_held else reason, _describe_wait(status_input, planner)
 
 
 def find_circle(status_input: StatusInput, planner: StackPlanner) -> Iterator[str]:
