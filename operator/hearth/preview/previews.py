@@ -219,6 +219,10 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
     if run.is_endless:
         yield ENDLESS
+    request = run.world.request
+    if request.form is None and request.present is not None:
+        before, after = (object_fields.mapping(each, "spec") for each in (request.present, request.wanted))
+        yield from definition_warnings.find_lost_guards(before, after, path="spec", objects="this Stack")
     yield from list_renames(run)
     for name, status in run.statuses.items():
         if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):

@@ -33,6 +33,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Mode, Tenancy
 from hearth.model.well_known_kinds import SERVICE_ACCOUNT, STACK, STACK_DEFINITION
+from hearth.plan.resource import definition_warnings
 from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_run import NestedStack
@@ -368,6 +369,8 @@ class DefinitionPreview:
     """Instances that are invalid under it, each with the reason. They keep their revision."""
     pinned: int = 0
     """Number of instances that stay at their revision."""
+    lost_guards: tuple[str, ...] = ()
+    """Defaults whose removal lets the deletion of an instance delete more than before."""
 
 
 async def include_template(session: Session, file: StackFile) -> StackFile:
@@ -425,7 +428,17 @@ async def preview_definition(
         previews=tuple(previews),
         unfit=tuple(text for found in unfit.values() for text in found),
         pinned=len(instances) - len(following),
+        lost_guards=find_lost_guards(present, spec) if instances else (),
     )
+
+
+def find_lost_guards(present: Object | None, spec: Object) -> tuple[str, ...]:
+    """Return the defaults of an existing StackDefinition whose removal lets a deletion delete more than before."""
+    before, after = object_fields.mapping(present, "spec", "defaults"), object_fields.mapping(spec, "defaults")
+    found = definition_warnings.find_lost_guards(
+        before, after, path="spec.defaults", objects=definition_warnings.INSTANCES
+    )
+    return tuple(found)
 
 
 async def list_instances(session: Session, kind: Kind) -> list[Object]:

@@ -243,15 +243,17 @@ def list_refusal(name: str, mistakes: Sequence[Mistake]) -> Iterator[Line]:
 
 
 def list_of_definition(
-    name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = ()
+    name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> Iterator[Line]:
     """Yield the lines of a StackDefinition: for each group of instances, a title and the changes.
 
-    pinned: how many instances stay at their revision; unfit: the mistakes of invalid instances, with their names.
+    pinned: how many instances stay at their revision; unfit: the mistakes of invalid instances, with their names;
+    notes: about all instances.
     """
     changing = sum(is_change(each) for each in previews)
     title = f"stackdefinition/{safe_text.one_line(name)}: {changing} of {len(previews)} objects change"
     yield [(title, "bold")]
+    yield from ([(f"note: {safe_text.one_line(note)}", "")] for note in notes)
     if pinned:
         yield [(f"note: {pinned} stay at their revision (spec.stack.definitionRevision)", "")]
     if unfit:

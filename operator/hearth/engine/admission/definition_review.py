@@ -6,7 +6,7 @@ The review of the author's permissions is in `hearth.engine.admission.reviewer`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hearth.engine.admission import object_reviews
 from hearth.engine.admission import review as review_module
@@ -15,8 +15,10 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import definition_sources, rejections
 from hearth.engine.definition.definition_sources import ReadSpec, SourceReader
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import limits
+from hearth.model import limits, object_fields
 from hearth.model.errors import InvalidDefinition, Mistake, SourceNotFound
+from hearth.plan.resource import definition_warnings
+from hearth.plan.resource.definition_warnings import INSTANCES
 from hearth.plan.rollouts import rollout_policy
 from hearth.template.compiler import interpolation_warnings, secret_literals
 from hearth.template.instances import instance_schema
@@ -42,13 +44,23 @@ async def review_definition(builder: RevisionBuilder, review: Review) -> ReviewR
         text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
     else:
         found = itertools.chain(
-            interpolation_warnings.find_warnings(read.spec), secret_literals.find_warnings(read.spec["template"])
+            find_lost_guards(review),
+            interpolation_warnings.find_warnings(read.spec),
+            secret_literals.find_warnings(read.spec["template"]),
         )
         doubts = itertools.islice(found, limits.MISTAKES)
         return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))
     if definition_sources.find_definition_sources(review.spec):
         return ReviewResult(warnings=review_module.to_warnings(text))
     return ReviewResult(denial=text)
+
+
+def find_lost_guards(review: Review) -> Iterator[str]:
+    """Find the defaults whose removal lets the deletion of an instance delete more than before."""
+    before, after = (
+        object_fields.mapping(review_module.read_spec(each), "defaults") for each in (review.old, review.new)
+    )
+    return definition_warnings.find_lost_guards(before, after, path="spec.defaults", objects=INSTANCES)
 
 
 async def find_mistakes(builder: RevisionBuilder, read: ReadSpec, owner_stack: StackObject) -> Sequence[Mistake]:

@@ -101,6 +101,8 @@ async def _review_stack(
     warnings = [*find_warnings(review.spec, blueprint, kinds=builder.cluster.kinds)]
     warnings += secret_literals.find_warnings(definition.template)
     if review.old is not None:
+        before = review_module.read_spec(review.old)
+        warnings += definition_warnings.find_lost_guards(before, review.spec, path="spec", objects="this Stack")
         former = definition_warnings.list_kinds(review_module.read_spec(review.old).get("template"))
         warnings += definition_warnings.find_renames(
             former, blueprint, is_new=lambda name: members.root_of(name) not in former

@@ -17,6 +17,9 @@ from hearth.plan.state import run_policy
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
 from hearth.template.compiler.manifest_template import ManifestTemplate
 
+ABANDON: Final = "Abandon"
+INSTANCES: Final = "an object of this kind"
+"""Names the instances of a StackDefinition in a warning about their defaults."""
 AT_MOST: Final = 20
 """Maximum warnings about one definition; a status lists no more."""
 NAMED_AT_MOST: Final = 3
@@ -69,6 +72,21 @@ def is_inside(resource: ResourceBlueprint, other: ResourceBlueprint, container: 
         return namespace == object_fields.text(container, "metadata", "name")
     # The namespace is the value of another resource, most likely this one.
     return "namespace" in metadata and other.name in resource.requires
+
+
+def find_lost_guards(before: Mapping[str, Any], after: Mapping[str, Any], *, path: str, objects: str) -> Iterator[str]:
+    """Find the options whose removal lets a later deletion delete more than before, or changes the writer of objects.
+
+    before, after: the options; path: of them; objects: names what they apply to.
+    """
+    if before.get("deletionPolicy") == ABANDON and after.get("deletionPolicy") != ABANDON:
+        yield f"{path}.deletionPolicy: was Abandon; the deletion of {objects} now deletes all objects in it; set it again to keep them"
+    if before.get("protected") is True and after.get("protected") is not True:
+        yield f"{path}.protected: was true; anyone with the right to delete {objects} can now do so; set it again to prevent that"
+    account, successor = before.get("serviceAccountName"), after.get("serviceAccountName")
+    if account and successor != account:
+        rights = f"the rights of {successor}" if successor else "the rights of a Stack in its own namespace"
+        yield f"{path}.serviceAccountName: was {account}; the objects of {objects} are now written with {rights}"
 
 
 def find_renames(former: Mapping[str, str], blueprint: Blueprint, *, is_new: Callable[[str], bool]) -> tuple[str, ...]:

@@ -59,10 +59,12 @@ class StackAddress:
     def write_request(self, verb: str) -> str:
         """Return the command for a request: `retry` or `cleanup`. The plugin makes a token that was never used."""
         scope = f" -n {self.namespace}" if self.namespace else ""
-        if self.kind != STACK:
-            annotation = f"{names.GROUP}/{verb}=$(date +%s)"
-            return f"kubectl annotate --overwrite {self.kind} {self.name}{scope} {annotation}"
-        return f"kubectl stack {verb} {self.name}{scope}"
+        return f"kubectl stack {verb} {self._argument}{scope}"
+
+    @property
+    def _argument(self) -> str:
+        """Return the Stack as an argument of the plugin: `shop`, `resourcegroup/queue`, `webapp.platform.example/shop`."""
+        return self.name if self.kind == STACK else f"{self.kind}/{self.name}"
 
     def write_continue(self, wait: BreakpointWait) -> str:
         """Return the commands that continue a resource, with and without the plugin.
@@ -72,8 +74,9 @@ class StackAddress:
         """
         kind = STACK if wait.stack else self.kind
         name, value = shlex.quote(wait.stack or self.name), shlex.quote(wait.continue_value)
+        argument = shlex.quote(wait.stack or self._argument)
         scope = f" -n {self.namespace}" if self.namespace else ""
-        plugin = f"kubectl stack continue {name} {value}{scope}, or " if kind == STACK else ""
+        plugin = f"kubectl stack continue {argument} {value}{scope}, or "
         annotate = f"kubectl annotate --overwrite {kind} {name}{scope} {names.REQUEST_CONTINUE}={value}@$(date +%s)"
         return plugin + annotate
 

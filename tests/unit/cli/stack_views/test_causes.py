@@ -728,6 +728,10 @@ def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
     assert advice.advise_problem(inner, problem, None) == ""
     assert advice.advise_problem(flux, problem, flux) == ""
     assert advice.advise_edit(root, source) == "kubectl edit secret db -n b"
+    of_definition = (
+        "StackDefinition webapps.platform.example spec.template.resources.web.manifest: there is no field 'a'"
+    )
+    assert advice.advise_edit(root, of_definition) == "kubectl edit stackdefinition webapps.platform.example"
 
 
 def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:

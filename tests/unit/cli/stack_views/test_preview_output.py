@@ -210,3 +210,9 @@ def test_the_lines_of_a_change_differ(old: object, new: object) -> None:
         line[0][0][6:] for line in preview_output.list_field(FieldChange(path=("spec", "a"), old=old, new=new))
     )
     assert first != second
+
+
+def test_the_preview_of_a_definition_says_which_defaults_no_longer_keep_objects() -> None:
+    lines = preview_output.list_of_definition("webapps", [], pinned=0, notes=["spec.defaults.protected: was true"])
+    texts = ["".join(text for text, _ in line) for line in lines]
+    assert texts[1] == "note: spec.defaults.protected: was true"

@@ -211,3 +211,17 @@ async def test_a_request_to_restore_is_reviewed_when_it_is_made(stored: Any, den
     assert result.denial == (f"spec.rollback.toSnapshot: {denial}; use a StackSnapshot of this Stack" if denial else "")
     assert (len(result.warnings), warning in "".join(result.warnings)) == (1 if warning else 0, True)
     assert kept == ReviewResult()
+
+
+async def test_objects_that_are_no_longer_kept_are_warned_about() -> None:
+    kept = {"deletionPolicy": "Abandon"}
+    template = {"resources": {"a": ONE}}
+    stack = {"kind": "Stack", "metadata": {"name": "shop", "namespace": "a"}, "spec": {"template": template}}
+    found = await make_reviewer().review_stack(Review(new=stack, old={**stack, "spec": {**stack["spec"], **kept}}))
+    assert "spec.deletionPolicy: was Abandon; the deletion of this Stack now deletes" in found.warnings[0]
+
+    spec = {"group": "platform.example", "names": {"kind": "WebApp", "plural": "webapps"}, "template": template}
+    definition = {"kind": "StackDefinition", "metadata": {"name": "webapps.platform.example"}, "spec": spec}
+    old = {**definition, "spec": {**spec, "defaults": kept}}
+    found = await make_reviewer().review_definition(Review(new=definition, old=old))
+    assert "spec.defaults.deletionPolicy: was Abandon; the deletion of an object of this kind" in found.warnings[0]

@@ -125,3 +125,24 @@ def test_a_name_that_the_api_server_rejects_is_a_mistake(api_version: str, kind:
     warn(manifest)
     with pytest.raises(InvalidDefinition, match=rf"metadata\.name: has {longest + 1} characters.* may have {longest}"):
         warn({**manifest, "metadata": {"name": "n" * (longest + 1)}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"deletionPolicy": "Abandon"}, {}, "spec.deletionPolicy: was Abandon; the deletion of this Stack now deletes"),
+        ({"deletionPolicy": "Abandon"}, {"deletionPolicy": "Delete"}, "spec.deletionPolicy: was Abandon"),
+        ({"protected": True}, {"protected": False}, "spec.protected: was true"),
+        ({"serviceAccountName": "a"}, {}, "now written with the rights of a Stack in its own namespace"),
+        ({"serviceAccountName": "a"}, {"serviceAccountName": "b"}, "was a; the objects of this Stack are now written"),
+    ],
+)
+def test_an_option_that_kept_objects_is_warned_about_when_it_is_removed(
+    before: dict[str, Any], after: dict[str, Any], said: str
+) -> None:
+    def find(*specs: dict[str, Any]) -> list[str]:
+        return list(definition_warnings.find_lost_guards(*specs, path="spec", objects="this Stack"))
+
+    (found,) = find(before, after)
+    assert said in found
+    assert find(before, before) == find({}, before) == []

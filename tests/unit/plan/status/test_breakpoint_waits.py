@@ -291,14 +291,28 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("stack", "kubectl stack retry shop -n prod"),
+        ("resourcegroup", "kubectl stack retry resourcegroup/shop -n prod"),
+        ("webapp.platform.example", "kubectl stack retry webapp.platform.example/shop -n prod"),
+    ],
+)
+def test_a_request_is_offered_as_a_command_of_the_plugin(kind: str, command: str) -> None:
+    address = breakpoint_waits.StackAddress(name="shop", namespace="prod", kind=kind)
+    assert address.write_request("retry") == command
+
+
+@pytest.mark.parametrize(
     ("wait", "address", "command"),
     [
         pytest.param(
             breakpoint_waits.BreakpointWait(resource="workers[a]", hook="PreUpdate"),
             breakpoint_waits.StackAddress(name="pool", namespace="prod", kind="resourcegroup"),
+            "kubectl stack continue resourcegroup/pool 'workers[a]/PreUpdate' -n prod, or "
             "kubectl annotate --overwrite resourcegroup pool -n prod "
             "hearth.dev/continue='workers[a]/PreUpdate'@$(date +%s)",
-            id="a member of a group, which the plugin does not continue",
+            id="a member of a group",
         ),
         pytest.param(
             breakpoint_waits.BreakpointWait(resource="cache/$(id)", hook="PreUpdate", stack="x; rm -rf ~"),

@@ -250,11 +250,14 @@ async def preview_definition(
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED, None
     if output == "text":
-        lines = preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned, unfit=made.unfit)
+        lines = preview_output.list_of_definition(
+            made.name, made.previews, pinned=made.pinned, unfit=made.unfit, notes=made.lost_guards
+        )
         text_output.write_lines(lines)
     else:
         write(made.previews, output=output)
-    return FAILED if made.unfit else find_code(made.previews), made
+    code = max(find_code(made.previews), CHANGES if made.lost_guards else NO_CHANGE)
+    return FAILED if made.unfit else code, made
 
 
 def find_code(found: Sequence[Preview | None]) -> int:

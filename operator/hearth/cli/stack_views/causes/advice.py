@@ -42,6 +42,8 @@ MISSING_FIELD: Final = re.compile(r"waits for ([A-Za-z_][A-Za-z0-9_]{0,62})\.")
 """Matches the object and the missing field in a message."""
 SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)]*)?\)")
 """Matches the ConfigMap or Secret that messages name as the source of a value or a template."""
+OF_DEFINITION: Final = re.compile(r"\bStackDefinition ([a-z0-9.-]{1,253}) spec\.template\b")
+"""Matches the StackDefinition whose template has the mistake in the message of an instance."""
 FREE: Final = "adoptionPolicy: Adopt"
 """Only messages about objects that may be adopted contain this offer; messages about another Stack's object do not."""
 
@@ -109,6 +111,8 @@ def advise_edit(outermost_stack: StackState | None, message: str) -> str:
     """
     if outermost_stack is None or verbs.note_git(outermost_stack, "spec"):
         return ""
+    if found := OF_DEFINITION.search(message):
+        return join("kubectl edit stackdefinition", found[1])
     if found := SOURCE.search(message):
         return join("kubectl edit", found[1], found[2], "-n", outermost_stack.namespace)
     return join("kubectl edit", outermost_stack.resource_type, outermost_stack.name, "-n", outermost_stack.namespace)
