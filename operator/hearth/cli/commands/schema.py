@@ -90,18 +90,20 @@ def read_definitions(files: Sequence[str]) -> list[KindSchema]:
 
     Ends the program if a StackDefinition has mistakes.
     """
-    documents = file_commands.parse_texts(file_commands.read_texts(files))
+    documents = file_commands.read_documents(files)
     found = stack_files.find_stacks(documents, kinds=(names.DEFINITION_KIND,))
     if files and not found:
         message = f"there is no StackDefinition in {', '.join(files)}; pass a file that contains one with -f"
         raise click.ClickException(safe_text.clean(message))
     with file_commands.evaluating() as evaluator:
-        for each in found:
-            if mistakes := file_commands.find_mistakes(each, FolderKinds(None), evaluator):
-                listed = "\n".join(f"{each.source}: {stack_files.describe_mistake(mistake)}" for mistake in mistakes)
-                raise click.ClickException(
-                    safe_text.clean(f"cannot generate a schema for an invalid definition:\n{listed}")
-                )
+        listed = [
+            f"{each.source}: {stack_files.describe_mistake(mistake)}"
+            for each in found
+            for mistake in file_commands.find_mistakes(each, FolderKinds(None), evaluator)
+        ]
+    if listed:
+        message = "\n".join(["cannot generate a schema for an invalid definition:", *listed])
+        raise click.ClickException(safe_text.clean(message))
     return [read_definition(each) for each in found]
 
 

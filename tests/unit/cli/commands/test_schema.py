@@ -259,6 +259,19 @@ def test_a_definition_with_mistakes_is_named(definitions: Path) -> None:
     assert place in done.output
 
 
+def test_the_mistakes_of_all_definitions_are_named(definitions: Path) -> None:
+    wrong = copy.deepcopy(DEFINITION)
+    wrong["spec"]["template"]["resources"]["page"]["manifest"]["data"]["title"] = "${params.titel}"
+    other = {**copy.deepcopy(wrong), "metadata": {"name": "others.platform-team.example"}}
+    definitions.write_text(yaml.safe_dump_all([wrong, other]))
+
+    done = run("-f", str(definitions))
+
+    assert done.exit_code == 1
+    for name in ("webapps", "others"):
+        assert f"stackdefinition/{name}.platform-team.example: spec.template.resources.page" in done.output
+
+
 def test_a_file_without_definitions_is_named(tmp_path: Path) -> None:
     file = tmp_path / "stack.yaml"
     file.write_text(yaml.safe_dump(STACK))

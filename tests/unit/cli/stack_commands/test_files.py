@@ -297,6 +297,23 @@ def test_files_without_a_stack_are_refused(tmp_path: Path, text: str) -> None:
     assert "x.yaml" in result.output
 
 
+@pytest.mark.parametrize("command", ["lint", "render", "diff"])
+def test_all_files_that_cannot_be_read_are_reported(tmp_path: Path, command: str) -> None:
+    (tmp_path / "a.yaml").write_text("a: {")
+    (tmp_path / "b.yaml").write_bytes(b"\xff")
+    (tmp_path / "shop.yaml").write_text(yaml.safe_dump(make({"a": {"manifest": CONFIG, "when": "params.b"}})))
+
+    named = [tmp_path / "a.yaml", tmp_path / "b.yaml", tmp_path / "none.yaml", tmp_path / "shop.yaml"]
+    files = [part for each in named for part in ("-f", str(each))]
+    result = click.testing.CliRunner().invoke(stack_group.stack, [command, *files])
+
+    assert result.exit_code == (2 if command == "diff" else 1)
+    for said in ("a.yaml is not valid YAML", "b.yaml is not valid UTF-8", "none.yaml: No such file"):
+        assert said in result.output
+    # The Stack in the readable file is checked anyway.
+    assert ("spec.template.resources.a.when" in result.output) is (command == "lint")
+
+
 def test_a_link_in_a_folder_is_not_followed_to_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "repository"
     (folder / "stacks").mkdir(parents=True)

@@ -217,7 +217,7 @@ async def test_objects_that_are_no_longer_kept_are_warned_about() -> None:
     kept = {"deletionPolicy": "Abandon"}
     template = {"resources": {"a": ONE}}
     stack = {"kind": "Stack", "metadata": {"name": "shop", "namespace": "a"}, "spec": {"template": template}}
-    found = await make_reviewer().review_stack(Review(new=stack, old={**stack, "spec": {**stack["spec"], **kept}}))
+    found = await make_reviewer().review_stack(Review(new=stack, old={**stack, "spec": {"template": template, **kept}}))
     assert "spec.deletionPolicy: was Abandon; the deletion of this Stack now deletes" in found.warnings[0]
 
     spec = {"group": "platform.example", "names": {"kind": "WebApp", "plural": "webapps"}, "template": template}

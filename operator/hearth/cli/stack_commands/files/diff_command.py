@@ -119,7 +119,7 @@ class StatedObjects:
 def read_files(files: Sequence[str]) -> StatedObjects:
     """Read the files. Ends the program if a file cannot be read, or if there is nothing to show in them."""
     try:
-        documents = file_commands.parse_texts(file_commands.read_texts(files))
+        documents = file_commands.read_documents(files)
         known = stack_files.find_stacks(documents, kinds=PREVIEWED)
         others = stack_files.find_custom_objects(documents)
         if files and not known and not others:

@@ -21,7 +21,7 @@ from hearth.cli.stack_commands.parameters import output_option
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import file_schema, rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors, members, names, object_fields, well_known_kinds
+from hearth.model import errors, members, names, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
@@ -90,12 +90,16 @@ def lint(  # noqa: PLR0913 -- each is an option
     Objects of Kubernetes' own kinds are checked against schemas that are part of this program; other objects need
     --schemas or --cluster.
 
-    Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: wrong usage.
+    Exit code 0: no mistake; 1: mistakes, or a file cannot be read, while all others are checked; 2: wrong usage.
     """
     if not files and not more:
         raise click.UsageError("specify a file: kubectl stack lint -f FILE")
-    texts = read_texts((*files, *more))
-    stacks = stack_files.find_stacks(parse_texts(texts), kinds=LINTED)
+    contents = read_files((*files, *more))
+    stacks = stack_files.find_stacks(contents.documents, kinds=LINTED)
+    for unreadable in contents.mistakes:
+        cluster_options.complain(f"error: {unreadable}")
+    if not stacks and contents.mistakes:
+        raise SystemExit(FAILED)
     if not stacks and not allows_none:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join((*files, *more))}"))
 
@@ -104,10 +108,11 @@ def lint(  # noqa: PLR0913 -- each is an option
             found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
         for mistake in found:
             mistake["line"] = stack_lint.find_line(
-                texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
+                contents.texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
             )
-        write_mistakes(found, output=output, stacks=stacks)
-        return FAILED if found else DONE
+        if found or not contents.mistakes or output != "text":
+            write_mistakes(found, output=output, stacks=stacks)
+        return FAILED if found or contents.mistakes else DONE
 
     async def read_former(session: Session) -> None:
         stacks[:] = [await add_former(session, each, namespace=cluster.find_namespace()) for each in stacks]
@@ -135,7 +140,7 @@ def render(
     """Render the manifests of Stacks and ResourceGroups in files. Values known only at run time appear as comments."""
     if not files:
         raise click.UsageError("specify a file: kubectl stack render -f FILE")
-    given = [document for found in parse_texts(read_texts(external)).values() for document in found]
+    given = [document for found in read_documents(external).values() for document in found]
     beside = list(stack_files.flatten(given))
     stacks = [
         dataclasses.replace(each, beside=[*each.beside, *beside])
@@ -156,26 +161,52 @@ def render(
     with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
-def read_texts(files: Sequence[str]) -> dict[str, str]:
-    """Return the files with their content. Ends the program if one cannot be read."""
-    return {file: text_files.read(file) for named in files for file in text_files.find(named)}
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class FileContents:
+    """The contents of all files that can be read."""
+
+    texts: Mapping[str, str]
+    """By file."""
+    documents: Mapping[str, Sequence[Any]]
+    """The YAML documents by file."""
+    mistakes: Sequence[str]
+    """One for each file or folder that cannot be read."""
 
 
-def parse_texts(texts: Mapping[str, str]) -> dict[str, Sequence[Any]]:
-    """Return the documents by file. Ends the program if one is not YAML."""
+def read_files(named: Sequence[str]) -> FileContents:
+    """Return the contents of files and folders, with the mistakes of all that cannot be read."""
+    texts: dict[str, str] = {}
     documents: dict[str, Sequence[Any]] = {}
-    for file, text in texts.items():
+    mistakes: list[str] = []
+    files: list[str] = []
+    for each in named:
         try:
+            files += text_files.find(each)
+        except click.ClickException as error:
+            mistakes.append(error.message)
+    for file in dict.fromkeys(files):
+        try:
+            text = text_files.read(file)
             documents[file] = [document.value for document in kubectl_yaml.parse_documents(text)]
+            texts[file] = text
+        except click.ClickException as error:
+            mistakes.append(error.message)
         except yaml.YAMLError as error:
-            message = f"{file} is not valid YAML: {kubectl_yaml.describe(error)}"
-            raise click.ClickException(safe_text.clean(message)) from error
-    return documents
+            mistakes.append(f"{file} is not valid YAML: {kubectl_yaml.describe(error)}")
+    return FileContents(texts=texts, documents=documents, mistakes=[safe_text.one_line(each) for each in mistakes])
+
+
+def read_documents(named: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """Return the documents by file. Ends the program with all mistakes if files cannot be read."""
+    found = read_files(named)
+    if found.mistakes:
+        raise click.ClickException("\n".join(found.mistakes))
+    return found.documents
 
 
 def read_stacks(files: Sequence[str], *, kinds: Collection[str]) -> list[StackFile]:
     """Return the objects of these kinds in the files. Ends the program if a file cannot be read, or has none."""
-    stacks = stack_files.find_stacks(parse_texts(read_texts(files)), kinds=kinds)
+    stacks = stack_files.find_stacks(read_documents(files), kinds=kinds)
     if not stacks:
         wanted = next(iter(kinds)) if len(kinds) == 1 else names.STACK
         raise click.ClickException(safe_text.clean(f"there is no {wanted} in {', '.join(files)}"))
