@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hearth.kube.auth.credentials import Credentials
 from hearth.kube.client import salvage
 from hearth.kube.client.connection import Connection
-from hearth.kube.client.http_response import HttpResponseParser, MalformedResponse
+from hearth.kube.remote.tenant_share import TenantShares
 from hearth.model import errors
+from support.real.servers.raw_server import run_raw_server
 from support.units import fuzzing
 from support.units.fuzzing import JSON, LONG, QUICK
 from support.units.static_credentials import FixedSource
@@ -60,90 +61,46 @@ def answers(draw: st.DrawFn) -> bytes:
     return draw(fuzzing.damaged(head + body))
 
 
-def read(raw: bytes, pieces: list[bytes]) -> None:
-    """Only `MalformedResponse` comes out, and pieces make no difference."""
-    whole, in_pieces = parse([raw]), parse(pieces)
-    assert whole == in_pieces
-
-
-def parse(pieces: list[bytes]) -> tuple[int, bytes] | None:
-    """Code and body, or None if the answer is malformed."""
-    reader = HttpResponseParser()
-    try:
-        found = next(filter(None, map(reader.feed, pieces)), None) or reader.finish()
-    except MalformedResponse:
-        return None
-    return found.code, found.body
-
-
-async def ask(raw: bytes, *, through_proxy: bool, as_stream: bool) -> None:
+async def ask(raw: bytes, *, is_foreign: bool, as_stream: bool) -> None:
     """The result is an object or one of our own errors."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(raw)
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    stated = Credentials(server="http://elsewhere.invalid", proxy=url) if through_proxy else Credentials(server=url)
-    try:
-        async with Connection(FixedSource(stated)) as connection:
-            with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
-                if as_stream:
-                    async with connection.stream("/x", idle_timeout=2.0) as chunks:
-                        assert all([isinstance(chunk, bytes) async for chunk in chunks])
-                else:
-                    assert isinstance(await connection.request("GET", "/x", timeout=2.0), dict)
-    finally:
-        server.close()
+    traffic = TenantShares(is_guarded=False).find("shop") if is_foreign else None
+    async with (
+        run_raw_server([raw], closes=True) as server,
+        Connection(FixedSource(Credentials(server=server.url)), traffic) as connection,
+    ):
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
+            if as_stream:
+                async with connection.stream("/x", idle_timeout=2.0) as chunks:
+                    assert all([isinstance(chunk, bytes) async for chunk in chunks])
+            else:
+                assert isinstance(await connection.request("GET", "/x", timeout=2.0), dict)
 
 
 WAYS = [
     pytest.param(False, False, id="a request"),
-    pytest.param(True, False, id="a request through a proxy"),
-    pytest.param(False, True, id="a stream"),
+    pytest.param(True, False, id="a request to another cluster"),
+    pytest.param(True, True, id="a stream of another cluster"),
 ]
 
 
-def over_a_socket(*, through_proxy: bool, as_stream: bool) -> Callable[[bytes], None]:
+def over_a_socket(*, is_foreign: bool, as_stream: bool) -> Callable[[bytes], None]:
     """The test of one answer."""
 
     def check(raw: bytes) -> None:
-        asyncio.run(ask(raw, through_proxy=through_proxy, as_stream=as_stream))
+        asyncio.run(ask(raw, is_foreign=is_foreign, as_stream=as_stream))
 
     return check
 
 
-def test_any_bytes_are_read() -> None:
-    QUICK(given(st.data())(read_drawn))()
-
-
-def read_drawn(data: Any) -> None:
-    raw = data.draw(answers())
-    read(raw, data.draw(fuzzing.in_pieces(raw)))
-
-
-@pytest.mark.parametrize(("through_proxy", "as_stream"), WAYS)
-def test_any_answer_is_one_of_two_errors_at_worst(*, through_proxy: bool, as_stream: bool) -> None:
-    settings(QUICK, max_examples=60)(
-        given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
-    )()
+@pytest.mark.parametrize(("is_foreign", "as_stream"), WAYS)
+def test_any_answer_is_one_of_two_errors_at_worst(*, is_foreign: bool, as_stream: bool) -> None:
+    settings(QUICK, max_examples=60)(given(answers())(over_a_socket(is_foreign=is_foreign, as_stream=as_stream)))()
 
 
 @pytest.mark.soak
-def test_any_bytes_are_read_for_long() -> None:
-    LONG(given(st.data())(read_drawn))()
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize(("through_proxy", "as_stream"), WAYS)
-def test_any_answer_is_one_of_two_errors_at_worst_for_long(*, through_proxy: bool, as_stream: bool) -> None:
-    settings(LONG, max_examples=1_000)(
-        given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
-    )()
+@pytest.mark.parametrize(("is_foreign", "as_stream"), WAYS)
+def test_any_answer_is_one_of_two_errors_at_worst_for_long(*, is_foreign: bool, as_stream: bool) -> None:
+    settings(LONG, max_examples=1_000)(given(answers())(over_a_socket(is_foreign=is_foreign, as_stream=as_stream)))()
 
 
 KEYS = st.sampled_from(["items", "metadata", "spec", "a"])

@@ -19,7 +19,7 @@ CODE = repository.OPERATOR / "hearth"
 DECISIONS = repository.DOCS / "decisions"
 LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 LISTED = re.compile(
-    r"^\| (?P<number>\d+) \| \[(?P<title>.+)\]\((?P<name>[\w-]+\.md)\) \| accepted[^|]* \| \d{4}-\d\d-\d\d \|$",
+    r"^\| (?P<number>\d+) \| \[(?P<title>.+)\]\((?P<name>[\w-]+\.md)\) \| (?:accepted|superseded)[^|]* \| \d{4}-\d\d-\d\d \|$",
     re.MULTILINE,
 )
 """A line of the index of decisions."""

@@ -46,7 +46,10 @@ LINE_HEAD_BYTES = 2 * 1024 * 1024
 INLINE_BYTES = 64 * 1024
 """Size of invalid JSON that is examined in the event loop, which takes some 10 ms. Larger texts use a thread."""
 HEADER_BYTES = 64 * 1024
-"""Size of the header of a response."""
+"""Size of the header of a response of another cluster, with all interim responses before it."""
+FRAMING_BYTES = 1024 * 1024
+"""Size of the lines and extensions of chunks in a response of another cluster, in addition to the size of its body. aiohttp
+takes up to this size out of the socket before it shows any of the body."""
 MESSAGE_LENGTH = 16 * 1024
 """Characters of a message in a server response that are stored. A status shows far less."""
 SKIPPED_NAMES = 1_000
@@ -61,8 +64,6 @@ PLUGIN_SECONDS = 60.0
 """Time limit of an exec plugin. kubectl waits for interactive users, which the operator does not have."""
 PLUGIN_BYTES = 1024 * 1024
 """Size of an exec plugin's output: a token or certificate has some KiB."""
-CHUNK_LINE_BYTES = 1024
-"""Size of the line before a chunk, which contains a number and perhaps an extension."""
 OBJECT_BYTES = 2 * 1024 * 1024
 """Size of one object that is sent: the API server rejects 3 MiB, etcd 1.5."""
 WANTED_BYTES = 16 * 1024 * 1024

@@ -1,7 +1,7 @@
 """Sends HTTP requests with one set of credentials, and translates errors to those of `hearth.model.errors`.
 
-aiohttp handles streams and all traffic through a proxy. Hearth's own pool handles the other requests in a quarter of
-the CPU time. `hearth.kube.client.connection` reloads credentials and repeats requests.
+aiohttp sends them. This module sets its limits and TLS rules. `hearth.kube.client.connection` reloads credentials and
+repeats requests.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -18,19 +17,24 @@ from pathlib import Path
 from typing import TypeAlias
 
 import aiohttp
-import aiohttp.abc
 import orjson
 import yarl
 
 import hearth
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 from hearth.kube.auth.foreign_servers import Traffic
-from hearth.kube.client import api_status, http_response, salvage
-from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, ConnectionPool
+from hearth.kube.client import api_status, guarded_connector, response_body, salvage
 from hearth.model import errors, limits
 from hearth.model.child import Object
 
 AGENT = f"hearth/{hearth.__version__}"
+CONNECT_TIMEOUT = 10.0
+"""Seconds to connect, including the lookup of the name and TLS; a healthy server needs milliseconds."""
+KEEP_ALIVE = 15.0
+"""Seconds that an idle connection stays open. Each takes some 50 KiB, mostly TLS buffers, and a burst leaves up to 80.
+The API server closes its side after 90 s, so it is never the first."""
+FIRST_FINAL = 200
+"""Lower codes do not complete a request."""
 EXCERPT_LENGTH = 200
 FOREIGN_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """With TLS 1.2; every API server since Kubernetes 1.9 has them."""
@@ -46,20 +50,15 @@ UNSENT = (*NO_ANSWER, ValueError)
 
 
 class HttpTransport:
-    """Two HTTP clients and the settings of their requests; after `close_when_idle`, the last user closes them."""
+    """An HTTP client and the settings of its requests; after `close_when_idle`, the last user closes it."""
 
     def __init__(
         self, credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
     ) -> None:
-        """Create the clients; send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
+        """Create the client; send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
         self._traffic = traffic
+        self._body_bytes = traffic.body_bytes if traffic is not None else limits.BODY_BYTES
         self.credentials = credentials
-        self._pool: ConnectionPool | None = None
-        if credentials.proxy is None:
-            self._pool = ConnectionPool(
-                credentials.server, context=context, server_name=credentials.server_name, agent=AGENT, traffic=traffic
-            )
-        # Create the session last: nothing would close it if the pool rejects a malformed address.
         self.session = make_session(credentials, context, traffic)
         self._users = 0
         self._is_retired = False
@@ -79,8 +78,6 @@ class HttpTransport:
 
     async def close(self) -> None:
         """Close everything at once; pending requests raise `Unreachable`."""
-        if self._pool is not None:
-            self._pool.close()
         await self.session.close()
 
     async def send(
@@ -99,20 +96,20 @@ class HttpTransport:
             # Compression pays off for long lists. Responses to writes are short, or the server's CPU time matters more.
             headers["Accept-Encoding"] = "gzip"
         try:
-            if self._pool is None:
-                code, retry_after, raw = await self._send_by_session(method, target, headers, data, seconds)
-            else:
-                self._log_in(headers)
-                answer = await self._pool.send(method, target, headers=headers, body=data, seconds=seconds)
-                code, retry_after, raw = answer.code, answer.fields.get("retry-after", ""), answer.body
+            response = await self._begin(method, target, headers, data, make_timeouts(seconds))
+            try:
+                raw = await response_body.read(response, most=self._body_bytes)
+            finally:
+                # After a complete body, the connection is already back in the pool.
+                response.close()
         except UNSENT as error:
             raise unreachable(method, target, error) from error
         finally:
             await self._leave()
         if self._traffic is not None:
             self._traffic.on_answer(len(raw))
-        if code >= 300:
-            raise refused(code, retry_after, raw)
+        if response.status >= 300:
+            raise refused(response.status, response.headers.get("Retry-After", ""), raw)
         if self.credentials.is_foreign and target.startswith(OPENAPI) and len(raw) > limits.CLUSTER_SCHEMA_BYTES:
             raise errors.AnswerTooLarge(
                 f"{method} {target}: the document has more than {limits.CLUSTER_SCHEMA_BYTES} bytes"
@@ -120,23 +117,13 @@ class HttpTransport:
         found = read(raw) if read is not None else None
         return found if found is not None else await parse_answer(raw, method=method, target=target)
 
-    async def _send_by_session(
-        self, method: str, target: str, headers: dict[str, str], data: bytes | None, seconds: float
-    ) -> tuple[int, str, bytes]:
-        """Return the code, `Retry-After` and body of the response."""
-        response = await self._begin(method, target, headers, data, make_limits(seconds))
-        async with response:
-            encoding = response.headers.get("Content-Encoding", "")
-            body = http_response.decode(await read_body(response), encoding, most=limits.BODY_BYTES)
-            return response.status, response.headers.get("Retry-After", ""), body
-
     @contextlib.asynccontextmanager
     async def watch(self, target: str, *, accept: str, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """Stream the chunks of a response."""
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
+        timeouts = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=idle_timeout)
         self._users += 1
         try:
-            response = await self._open(target, accept, limits)
+            response = await self._open(target, accept, timeouts)
             try:
                 yield read_pieces(response, target)
             finally:
@@ -145,50 +132,58 @@ class HttpTransport:
         finally:
             await self._leave()
 
-    async def _open(self, target: str, accept: str, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _open(self, target: str, accept: str, timeouts: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """Return a 2xx response."""
         try:
-            response = await self._begin("GET", target, {"Accept": accept}, None, limits)
+            response = await self._begin("GET", target, {"Accept": accept}, None, timeouts)
             if response.status < 300:
                 return response
-            async with response:
-                raise refused(response.status, response.headers.get("Retry-After", ""), await read_body(response))
+            try:
+                raw = await response_body.read(response, most=self._body_bytes)
+            finally:
+                response.close()
         except UNSENT as error:
             raise unreachable("GET", target, error) from error
+        raise refused(response.status, response.headers.get("Retry-After", ""), raw)
 
     async def _leave(self) -> None:
         self._users -= 1
         if self._is_retired and not self._users:
             await self.close()
 
-    def _log_in(self, headers: dict[str, str]) -> None:
+    async def _begin(
+        self, method: str, target: str, headers: dict[str, str], data: bytes | None, timeouts: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
+        """Return a response whose body is still to be read."""
+        if not target.isprintable() or " " in target:
+            # aiohttp does not check an encoded path. A space would end it early.
+            raise ValueError("the path contains a space or a line break")
         if self.credentials.authorization is not None:
             headers["Authorization"] = self.credentials.authorization
         if self.credentials.user:
             headers.setdefault("Impersonate-User", self.credentials.user)
-
-    async def _begin(
-        self, method: str, target: str, headers: dict[str, str], data: bytes | None, limits: aiohttp.ClientTimeout
-    ) -> aiohttp.ClientResponse:
-        self._log_in(headers)
         headers.setdefault("Accept-Encoding", "identity")
-        return await self.session.request(
+        response = await self.session.request(
             method,
             # The path is already quoted. Parsing it again would cost more than everything else here.
             yarl.URL(self.credentials.server + target, encoded=True),
             headers=headers,
             data=data,
-            timeout=limits,
+            timeout=timeouts,
             server_hostname=self.credentials.server_name,
             # A token must never follow a redirect to another host; the API server does not redirect.
             allow_redirects=False,
         )
+        if response.status < FIRST_FINAL:
+            response.close()
+            raise response_body.MalformedResponse(f"HTTP {response.status} is not the code of a complete response")
+        return response
 
 
 @functools.lru_cache(maxsize=16)
-def make_limits(seconds: float) -> aiohttp.ClientTimeout:
+def make_timeouts(seconds: float) -> aiohttp.ClientTimeout:
     """Return the shared value for each duration, because creating one is expensive."""
-    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
+    return aiohttp.ClientTimeout(total=seconds, connect=CONNECT_TIMEOUT)
 
 
 def without_token(credentials: Credentials) -> Credentials:
@@ -201,47 +196,16 @@ def make_session(
 ) -> aiohttp.ClientSession:
     """Create a session without its own connection limit, which streams would exhaust."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0,
-            ssl=context or True,
-            keepalive_timeout=KEEP_ALIVE,
-            resolver=GuardedResolver(traffic) if traffic is not None else None,
-        ),
+        connector=guarded_connector.GuardedConnector(traffic, context=context, keep_alive=KEEP_ALIVE)
+        if traffic is not None
+        else aiohttp.TCPConnector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},
         # The operator decompresses responses itself, up to a limit, as protection against decompression bombs.
         auto_decompress=False,
         proxy=credentials.proxy,
+        trace_configs=[guarded_connector.make_meter(traffic)] if traffic is not None else None,
     )
-
-
-class GuardedResolver(aiohttp.abc.AbstractResolver):
-    """The resolver of sessions with a server that is not trusted."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[aiohttp.abc.ResolveResult]:
-        """Return the addresses of a host."""
-        self._traffic.on_connect()
-        addresses = await self._traffic.resolve(host, port)
-        return [
-            aiohttp.abc.ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for address in addresses
-            if family in (socket.AF_UNSPEC, socket.AF_INET6 if ":" in address else socket.AF_INET)
-        ]
-
-    async def close(self) -> None:
-        """Release nothing."""
 
 
 def make_context(credentials: Credentials) -> ssl.SSLContext | None:
@@ -328,19 +292,22 @@ def refused(code: int, retry_after: str, raw: bytes) -> errors.ApiStatusError:
 def unreachable(method: str, target: str, error: Exception) -> errors.Unreachable:
     """Create the error for a missing response."""
     path = target.partition("?")[0]
-    made = errors.AnswerTooLarge if isinstance(error, http_response.TooLong) else errors.Unreachable
-    return made(f"no response to {method} {path}: {str(error) or type(error).__name__}")
+    reason = describe(error) or ("none came in time" if isinstance(error, TimeoutError) else type(error).__name__)
+    made = errors.AnswerTooLarge if isinstance(error, response_body.TooLong) else errors.Unreachable
+    return made(f"no response to {method} {path}: {reason}")
 
 
-async def read_body(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body as sent. Raises `TooLong`."""
-    pieces: list[bytes] = []
-    length = 0
-    async for piece in response.content.iter_any():
-        length += len(piece)
-        http_response.check_body(length, limits.BODY_BYTES)
-        pieces.append(piece)
-    return b"".join(pieces)
+def describe(error: Exception) -> str:
+    """Return the text of an error on one line, "" if it has none."""
+    match error:
+        case aiohttp.ClientConnectorError():
+            # aiohttp's text lacks the reason of an error without a number, for example of a denied address.
+            return str(error.os_error)
+        case aiohttp.ClientResponseError():
+            # aiohttp's text begins with a code that the server did not send.
+            return f"the answer is not HTTP/1.1: {' '.join(error.message.split())[:EXCERPT_LENGTH]}"
+        case _:
+            return str(error)
 
 
 async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIterator[bytes]:

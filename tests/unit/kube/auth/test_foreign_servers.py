@@ -8,10 +8,12 @@ import socket
 import pytest
 
 from hearth.kube.auth import foreign_servers
+from hearth.kube.auth.credentials import Credentials
 from hearth.kube.auth.foreign_servers import AddressDenied
-from hearth.kube.client.connection_pool import ConnectionPool
-from hearth.kube.client.http_transport import GuardedResolver
+from hearth.kube.client.guarded_connector import GuardedResolver
+from hearth.kube.client.http_transport import HttpTransport
 from hearth.kube.remote.tenant_share import TenantShares
+from hearth.model import errors
 
 
 async def test_a_name_of_this_machine_is_denied() -> None:
@@ -36,10 +38,8 @@ async def test_no_byte_reaches_a_denied_address() -> None:
     async with server:
         for is_guarded in (True, False):
             share = TenantShares(is_guarded=is_guarded).find("shop")
-            pool = ConnectionPool(
-                f"http://localhost:{port}", context=None, server_name=None, agent="test", traffic=share
-            )
-            with pytest.raises((OSError, TimeoutError)):
-                await pool.send("GET", "/", headers={}, body=None, seconds=0.2)
+            transport = HttpTransport(Credentials(server=f"http://localhost:{port}"), None, share)
+            with pytest.raises(errors.Unreachable, match="which no Stack may use" if is_guarded else "in time"):
+                await transport.send("GET", "/", headers={}, data=None, seconds=0.2)
             assert bool(seen) is not is_guarded
-            pool.close()
+            await transport.close()
