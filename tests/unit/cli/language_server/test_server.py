@@ -174,7 +174,7 @@ def lint(folder: Path, text: str) -> list[str]:
     file.write_text(text)
     written = click.testing.CliRunner().invoke(main.main, ["stack", "lint", "-f", str(file)])
     return [
-        line.removeprefix("warning: ").removeprefix("note: ").removeprefix(f"{file}: ").removeprefix(f"Error: {file} ")
+        line.removeprefix("warning: ").removeprefix("note: ").removeprefix(f"{file}: ").removeprefix(f"error: {file} ")
         for line in (written.stdout + written.stderr).splitlines()
     ]
 
