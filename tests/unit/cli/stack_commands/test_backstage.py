@@ -32,7 +32,7 @@ DEFINITION: dict[str, Any] = {
             "parameters": {
                 "title": {"type": "string", "description": "What visitors read first."},
                 "maxReplicas": {"type": "integer", "default": 2, "minimum": 1, "maximum": 9},
-                "zone": {"type": ["string", "null"], "default": None, "enum": ["eu", None]},
+                "zone": {"type": "string", "default": "eu", "enum": ["eu"]},
                 "password": {"type": "string", "sensitive": True},
             },
             "resources": {

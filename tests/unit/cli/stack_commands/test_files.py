@@ -297,6 +297,27 @@ def test_files_without_a_stack_are_refused(tmp_path: Path, text: str) -> None:
     assert "x.yaml" in result.output
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "path"),
+    [
+        pytest.param(
+            "parameters", {"p": {"type": ["string", "null"], "default": None}}, "parameters.p.type", id="two types"
+        ),
+        pytest.param("parameters", {"p": {"enum": "a"}}, "parameters.p.enum", id="no list"),
+        pytest.param("parameters", {"p": {"description": 3}}, "parameters.p.description", id="no text"),
+    ],
+)
+def test_a_template_that_the_api_server_rejects_is_a_mistake(tmp_path: Path, field: str, value: Any, path: str) -> None:
+    stack = make({"a": {"manifest": CONFIG}})
+    stack["spec"] = {"template": {**stack["spec"]["template"], field: value}}
+    (tmp_path / "shop.yaml").write_text(yaml.safe_dump(stack))
+
+    result = click.testing.CliRunner().invoke(stack_group.stack, ["lint", str(tmp_path / "shop.yaml")])
+
+    assert result.exit_code == 1
+    assert result.output.count(f"stack/shop: spec.template.{path}: ") == 1, result.output
+
+
 @pytest.mark.parametrize("command", ["lint", "render", "diff"])
 def test_all_files_that_cannot_be_read_are_reported(tmp_path: Path, command: str) -> None:
     (tmp_path / "a.yaml").write_text("a: {")

@@ -308,8 +308,8 @@ def find_mistakes(
 ) -> list[Object]:
     """Return the mistakes of one Stack and its nested Stacks. warn, note: receive its warnings and notes."""
     compiled = list(check_template(stack_file, kinds, evaluator, warn=warn, note=note))
-    known = {mistake.path for mistake in compiled}
-    found = [each for each in file_schema.find_mistakes(stack_file.manifest) if each.path not in known]
+    known = [mistake.path for mistake in compiled]
+    found = [each for each in file_schema.find_mistakes(stack_file.manifest) if not is_known(each.path, known)]
     found += compiled
     if isinstance(kinds, FolderKinds):
         found += check_kinds(stack_file)
@@ -317,6 +317,15 @@ def find_mistakes(
         found += check_nested(stack_file, kinds, evaluator)
     where = {"file": stack_file.source, "kind": stack_file.manifest["kind"], "stack": stack_file.identity.name}
     return [{**where, "path": mistake.path, "message": mistake.message} for mistake in dict.fromkeys(found)]
+
+
+def is_known(path: str, known: Sequence[str]) -> bool:
+    """Return whether a mistake of the schema is at the place of one that the compiler found, or around or within it."""
+    return any(
+        f"{one}.".startswith((f"{other}.", f"{other}["))
+        for each in known
+        for one, other in ((path, each), (each, path))
+    )
 
 
 def check_template(

@@ -1,6 +1,6 @@
 """Validates Hearth's objects in a file against the schema of their kind, as the API server does.
 
-The compiler validates the template.
+The compiler validates the template as well, and knows more: a mistake that both find is one of the compiler's.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 API_VERSION: Final = f"{names.GROUP}/{names.VERSION}"
 STACK_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 TOP: Final = ("apiVersion", "kind", "metadata", "spec", "status")
-COMPILED: Final = ("spec", "template")
-"""The part of the manifest whose mistakes the compiler reports."""
+TEMPLATE: Final = ("spec", "template")
+UNKNOWN_FIELD: Final = "extra_forbidden"
+"""The type of an error that the compiler reports within a template, where manifests and rules have any fields."""
 WITHHELD: Final = frozenset({"missing", "union_tag_invalid"})
 """Types of errors that are not reported, because the compiler or a value elsewhere explains them.
 
@@ -59,7 +60,8 @@ def find_mistakes(manifest: Object) -> Iterator[Mistake]:
     except pydantic.ValidationError as error:
         for each in error.errors(include_url=False):
             way = each["loc"]
-            if way[:2] != COMPILED and each["type"] not in withheld:
+            is_compiled = way[:2] == TEMPLATE and each["type"] == UNKNOWN_FIELD
+            if not is_compiled and each["type"] not in withheld:
                 yield Mistake(
                     path=write_path(way), message=explain(each["type"], each["msg"], each["input"], way, model)
                 )
@@ -69,7 +71,7 @@ def explain(kind: str, message: str, found: Any, way: tuple[int | str, ...], mod
     """Return the sentence for an error. kind, message: from pydantic; way: the location."""
     if kind == "missing":
         return f"is missing; set {way[-1]}"
-    if kind == "extra_forbidden":
+    if kind == UNKNOWN_FIELD:
         return f"is not a field{error_hints.did_you_mean(str(way[-1]), list_fields(model, way[:-1]))}"
     sentence = (
         message.replace("Input should be ", "must be ").replace("a valid ", "a ").replace("a integer", "an integer")
