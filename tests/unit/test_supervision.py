@@ -26,8 +26,6 @@ SECRET = "tagsecret99"
 STARTERS = frozenset({"create_task", "ensure_future", "TaskGroup", "call_later", "call_at", "run_coroutine_threadsafe"})
 ALLOWED = {
     "supervision.py": {"create_task", "call_later"},
-    # A timer that only resolves a future. It is created for every request, where each microsecond counts.
-    "kube/client/connection_pool.py": {"call_at"},
     # In a command, which waits for the result.
     "sandbox/process.py": {"run_coroutine_threadsafe"},
     # In a command, which waits for the first of two responses.

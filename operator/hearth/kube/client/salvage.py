@@ -8,30 +8,29 @@ objects are checked here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import orjson
 import structlog
 
 from hearth.model import limits, value_class
 from hearth.model.child import Object
-from hearth.model.text import enumeration
 
 log = structlog.get_logger(__name__)
 
 OMITTED = "hearth.dev/omitted"
 """The key of an `Omission` in an object. Its value is a Python object, which no client can send as JSON."""
-LEVELS = 2
-"""Number of levels below an object at which its parts are read individually: `spec`, then `spec.parameters`."""
-NAMED = 3
-"""Maximum omitted parts in a message."""
 NAME_LENGTH = 100
 """Maximum characters of a part's name in a message."""
+EXPLANATIONS: Final = {
+    "depth": f"is nested too deeply; the limit is {limits.JSON_DEPTH} levels",
+    "values": f"has more than {limits.WIRE_VALUES} commas and brackets; make it smaller",
+    "size": f"is larger than {limits.LINE_BYTES} bytes; make the object smaller",
+    "malformed": "contains data that cannot be parsed; write it again",
+}
 NOTHING: Final = object()
-Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
-"""Reader of the value at a position; returns the value and its end."""
 
 STRING = rb'"(?:[^"\\]++|\\.)*+"'
 FLAT = rb'(?:[^"{}\[\]]++|' + STRING + rb")"
@@ -49,45 +48,23 @@ SCALAR = re.compile(STRING + rb"|[^\s,\]}\"]++", re.DOTALL)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """An omitted part of an object."""
-
-    path: str
-    """The location of the omitted part, for example `spec.parameters`; "" for the whole object."""
-    reason: str
-    """`depth`, `values`, `size` or `malformed`: the label in metrics."""
-
-    def __str__(self) -> str:
-        name = self.path[:NAME_LENGTH] or "the object"
-        match self.reason:
-            case "depth":
-                return f"{name} is nested too deeply; the limit is {limits.JSON_DEPTH} levels"
-            case "values":
-                return f"{name} has more than {limits.WIRE_VALUES} commas and brackets; make it smaller"
-            case "size":
-                return f"{name} is larger than {limits.LINE_BYTES} bytes; make the object smaller"
-            case _:
-                return f"{name} contains data that cannot be parsed; write it again"
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Omission:
-    """All omitted parts of one object."""
+    """The omitted parts of one object."""
 
-    parts: tuple[Part, ...]
-
-    @property
-    def reason(self) -> str:
-        """Return the reason of the first part."""
-        return self.parts[0].reason
+    paths: tuple[str, ...]
+    """The locations of the omitted parts, for example `spec.parameters`; "" for the whole object."""
+    reason: str
+    """Why the first part is omitted: `depth`, `values`, `size` or `malformed`, the label in metrics."""
 
     def __str__(self) -> str:
-        return enumeration.enumerate_clauses(map(str, self.parts), count=len(self.parts), most=NAMED)
+        name = self.paths[0][:NAME_LENGTH] or "the object"
+        others = f"; {len(self.paths) - 1} other parts cannot be read either" if len(self.paths) > 1 else ""
+        return f"{name} {EXPLANATIONS[self.reason]}{others}"
 
     def within(self, key: str) -> Omission | None:
         """Return the omission of one member; None if it is complete. An omitted object omits each member."""
-        parts = tuple(part for part in self.parts if part.path in ("", key) or part.path.startswith(f"{key}."))
-        return Omission(parts=parts) if parts else None
+        paths = tuple(path for path in self.paths if path in ("", key) or path.startswith(f"{key}."))
+        return Omission(paths=paths, reason=self.reason) if paths else None
 
 
 def find_omission(raw: Mapping[str, Any]) -> Omission | None:
@@ -98,36 +75,47 @@ def find_omission(raw: Mapping[str, Any]) -> Omission | None:
 
 def read_event(line: bytes) -> Object:
     """Parse a watch event and omit unreadable parts of its object. Raises ValueError."""
-    return _read_members(line, "object", _read_object)
+    return _read_members(line, "object", b"{", read_object)
 
 
 def read_answer(raw: bytes) -> Object:
     """Parse an object or a list of objects and omit unreadable parts. Raises ValueError."""
-    found = _read_members(raw, "items", _read_items)
+    found = _read_members(raw, "items", b"[", _read_items)
     return found if isinstance(found.get("items"), list) else read_object(raw, find_begin(raw))
 
 
-def _read_members(raw: bytes, key: str, read: Reader) -> Object:
-    """Parse the members of a map individually, one of them with its own reader. Reads all bytes once."""
+def read_object(raw: bytes, begin: int) -> Object:
+    """Parse the object that starts at `begin`, and the members of its members one by one.
+
+    An unreadable one is omitted, and the `Omission` of the object lists it. So a Stack keeps the settings next to
+    unreadable parameters, such as its deletion policy and its cluster.
+    """
+    reading = Reading(raw)
+    for key, span in _find_members(raw, begin):
+        # A large spec must not cost the status.
+        reading.values_left = limits.WIRE_VALUES
+        if key is NOTHING or raw[span.begin : span.begin + 1] != b"{":
+            reading.read(reading.found, key, span, path=key)
+            continue
+        inner = reading.found[key] = {}
+        for name, part in _find_members(raw, span.begin):
+            reading.read(inner, name, part, path=f"{key}.{name}")
+    return _mark(reading.found, reading.omitted)
+
+
+def _read_members(raw: bytes, key: str, opening: bytes, read: Callable[[bytes, int], Any]) -> Object:
+    """Parse the members of a map individually, one of them with its own reader if it starts with this bracket."""
     found: Object = {}
-    at = find_begin(raw) + 1
-    while member := KEY.match(raw, at):
-        name, at = load(raw, Span(member.start(1), member.end(1), 0)), member.end()
-        if name == key and raw[at : at + 1] in (b"{", b"["):
-            found[key], at = read(raw, at)
-        elif (span := find_value(raw, at)) is not None:
-            at = span.end
-            if name is not NOTHING and (value := load(raw, span)) is not NOTHING:
-                found[name] = value
-        else:
-            break
+    for name, span in _find_members(raw, find_begin(raw)):
+        is_split = name == key and raw[span.begin : span.begin + 1] == opening
+        value = read(raw, span.begin) if is_split else load(raw, span)
+        if value is not NOTHING and name is not NOTHING:
+            found[name] = value
     return found
 
 
-def _read_items(raw: bytes, begin: int) -> tuple[Any, int]:
-    """Return the objects of a list and its end; the caller handles `items` that is not a list."""
-    if raw[begin : begin + 1] != b"[":
-        return None, len(raw)
+def _read_items(raw: bytes, begin: int) -> list[Object]:
+    """Return the objects of a list."""
     items: list[Object] = []
     at = begin + 1
     while (gap := GAP.match(raw, at)) and (span := find_value(raw, gap.end())) is not None:
@@ -135,30 +123,29 @@ def _read_items(raw: bytes, begin: int) -> tuple[Any, int]:
             value = load(raw, span)
             items.append(value if isinstance(value, dict) else read_object(raw, span.begin))
         at = span.end
-    return items, at + 1
+    return items
 
 
-def _read_object(raw: bytes, begin: int) -> tuple[Object, int]:
-    """Return an object without unreadable parts, and its end."""
-    reading = Reading()
-    found, end = _read_map(raw, begin, path="", levels=LEVELS, reading=reading)
-    if reading.omitted:
-        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(reading.omitted)))
-    return found, end
-
-
-def read_object(raw: bytes, begin: int) -> Object:
-    """Parse an object without unreadable parts; its `Omission` lists them."""
-    return _read_object(raw, begin)[0]
+def _mark(found: Object, omitted: Mapping[str, str]) -> Object:
+    """Return the object with its `Omission`. omitted: the reasons by path."""
+    if omitted:
+        found[OMITTED] = Omission(paths=tuple(omitted), reason=next(iter(omitted.values())))
+    return found
 
 
 def prune(raw: Object) -> Object:
     """Return the object without parts too deep to encode; its `Omission` lists them."""
-    omitted: list[Part] = []
-    found = _prune_map(raw, path="", levels=LEVELS, omitted=omitted)
-    if omitted:
-        found[OMITTED] = Omission(parts=tuple(dict.fromkeys(omitted)))
-    return found
+    found: Object = {}
+    omitted: dict[str, str] = {}
+    for key, value in raw.items():
+        if is_writable(value):
+            found[key] = value
+        elif isinstance(value, dict):
+            found[key] = {name: part for name, part in value.items() if is_writable(part)}
+            omitted |= {f"{key}.{name}": "depth" for name in value if name not in found[key]}
+        else:
+            omitted[key] = "depth"
+    return _mark(found, omitted)
 
 
 def strip(raw: Any) -> Object | None:
@@ -177,7 +164,7 @@ def strip(raw: Any) -> Object | None:
     finalizers = metadata.get("finalizers")
     if isinstance(finalizers, list):
         kept["finalizers"] = [name for name in finalizers if isinstance(name, str)]
-    return {"metadata": kept, OMITTED: Omission(parts=(Part(path="", reason="malformed"),))}
+    return {"metadata": kept, OMITTED: Omission(paths=("",), reason="malformed")}
 
 
 def identify(raw: Any) -> Object:
@@ -248,32 +235,31 @@ def count_values(raw: bytes, begin: int, end: int) -> int:
 class Reading:
     """The state of reading one object."""
 
-    omitted: list[Part] = field(default_factory=list)
+    raw: bytes
+    found: Object = field(default_factory=dict)
+    omitted: dict[str, str] = field(default_factory=dict)
+    """The reasons by path."""
     values_left: int = limits.WIRE_VALUES
     """Values that the current member of the object may still have."""
 
-    def load(self, raw: bytes, span: Span, *, path: str, where: str) -> Any:
-        """Return the value in a span, or note why it is omitted and return `NOTHING`.
-
-        path: of the map around the value; where: of the value.
-        """
-        is_text = raw[span.begin : span.begin + 1] == b'"'
-        count = 1 if is_text else 1 + count_values(raw, span.begin, span.end)
-        if self.values_left < count <= limits.WIRE_VALUES and not span.is_cut:
-            # The individual values are small, but one map contains too many of them.
-            self.note(Part(path=path, reason="values"))
-            return NOTHING
-        value = load(raw, span)
-        if value is NOTHING:
-            self.note(_describe_value(raw, span, where))
-        else:
+    def read(self, found: Object, key: Any, span: Span, *, path: Any) -> None:
+        """Add a member to `found`, or note why it is omitted."""
+        is_text = self.raw[span.begin : span.begin + 1] == b'"'
+        count = 1 if is_text else 1 + count_values(self.raw, span.begin, span.end)
+        value = load(self.raw, span) if count <= self.values_left else NOTHING
+        if value is not NOTHING and key is not NOTHING:
             self.values_left -= count
-        return value
-
-    def note(self, part: Part) -> None:
-        """Add an omitted part, once if it is the same again."""
-        if self.omitted[-1:] != [part]:
-            self.omitted.append(part)
+            found[key] = value
+        elif span.is_cut or key is NOTHING:
+            # The rest is also missing.
+            self.omitted[""] = "size" if len(self.raw) >= limits.LINE_HEAD_BYTES else "malformed"
+        elif span.depth > limits.OBJECT_DEPTH:
+            self.omitted[path] = "depth"
+        elif count <= self.values_left:
+            self.omitted[path] = "malformed"
+        else:
+            # If the individual values are small, one map contains too many of them.
+            self.omitted[path if count > limits.WIRE_VALUES else path.partition(".")[0]] = "values"
 
 
 def load(raw: bytes, span: Span) -> Any:
@@ -292,6 +278,16 @@ def find_begin(raw: bytes) -> int:
     if raw[begin : begin + 1] != b"{":
         raise ValueError("no map")
     return begin
+
+
+def _find_members(raw: bytes, begin: int) -> Iterator[tuple[Any, Span]]:
+    """Yield the names and values of the map that starts at `begin`; at last, without a name, a rest that is not JSON."""
+    at = begin + 1
+    while (member := KEY.match(raw, at)) and (span := find_value(raw, member.end())) is not None:
+        yield load(raw, Span(member.start(1), member.end(1), 0)), span
+        at = span.end
+    if END.match(raw, at) is None:
+        yield NOTHING, Span(at, len(raw), 0, is_cut=True)
 
 
 def find_value(raw: bytes, begin: int) -> Span | None:
@@ -321,53 +317,6 @@ def is_too_many(raw: bytes, span: Span) -> bool:
     if span.end - span.begin <= limits.WIRE_VALUES or not span.depth:
         return False
     return has_too_many_values(raw, span.begin, span.end)
-
-
-def _read_map(raw: bytes, begin: int, *, path: str, levels: int, reading: Reading) -> tuple[Object, int]:
-    """Return the readable members of the map that starts at `begin`, and its end."""
-    found: Object = {}
-    at = begin + 1
-    while member := KEY.match(raw, at):
-        key, at = load(raw, Span(member.start(1), member.end(1), 0)), member.end()
-        where = f"{path}.{key}" if path else str(key)
-        value: Any = NOTHING
-        if not path:
-            reading.values_left = limits.WIRE_VALUES
-        if levels > 1 and raw[at : at + 1] == b"{":
-            value, at = _read_map(raw, at, path=where, levels=levels - 1, reading=reading)
-        elif (span := find_value(raw, at)) is not None:
-            value, at = reading.load(raw, span, path=path, where=where), span.end
-        else:
-            break
-        if value is not NOTHING and key is not NOTHING:
-            found[key] = value
-    end = END.match(raw, at)
-    if end is None:
-        reading.note(_describe_value(raw, Span(at, len(raw), 0, is_cut=True), path))
-    return found, end.end() if end is not None else len(raw)
-
-
-def _describe_value(raw: bytes, span: Span, path: str) -> Part:
-    """Return why a part is omitted."""
-    if span.is_cut:
-        # The rest is also missing.
-        return Part(path="", reason="size" if len(raw) >= limits.LINE_HEAD_BYTES else "malformed")
-    if span.depth > limits.OBJECT_DEPTH:
-        return Part(path=path, reason="depth")
-    return Part(path=path, reason="values" if is_too_many(raw, span) else "malformed")
-
-
-def _prune_map(raw: Object, *, path: str, levels: int, omitted: list[Part]) -> Object:
-    found: Object = {}
-    for key, value in raw.items():
-        where = f"{path}.{key}" if path else key
-        if is_writable(value):
-            found[key] = value
-        elif levels > 1 and isinstance(value, dict):
-            found[key] = _prune_map(value, path=where, levels=levels - 1, omitted=omitted)
-        else:
-            omitted.append(Part(path=where, reason="depth"))
-    return found
 
 
 class SkipObserver(Protocol):

@@ -11,9 +11,11 @@ import pytest
 from hearth.engine.cluster_objects import StackObject
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
+from hearth.model import errors
 from hearth.model.child import Child
 from support import virtual_time
 from support.ports.silent_ports import DeafListener
+from support.units import signing
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
@@ -123,3 +125,22 @@ def test_so_does_one_of_a_page() -> None:
     found = virtual_time.run(lambda: find_children([], pages=[page]))
     assert found["bad"].defect.startswith("metadata.managedFields is nested too deeply")
     assert found["z"].defect == ""
+
+
+@virtual_time.in_virtual_time
+async def test_a_known_child_that_a_new_list_shows_as_unreadable_is_not_deleted() -> None:
+    later = make("bad", data="the deep part")
+    later["metadata"]["resourceVersion"] = "7"
+    gone = errors.ApiStatusError(code=410, status=None)
+    first = Stream(scripted_watch.added("bad", 3), list_end(5)).end()
+    lists: list[Stream | Exception] = [first, gone, Stream(write(later, 1_100), list_end(8))]
+    caches = ChildCache(ScriptedConnection(streams=lists), ServedKinds(), DeafListener(), options=scripted_watch.RULES)
+    caches.trust(signing.Trusting())
+    caches.follow(CONFIG_MAP, [("data",)])
+    await caches.wait_synced()
+    (before,) = caches.children_of("s1", "bad")
+    await scripted_watch.elapse(30.0)
+    (after,) = caches.children_of("s1", "bad")
+    await caches.close()
+    assert (after.uid, after.resource_version, before.defect) == (before.uid, 7, "")
+    assert after.defect.startswith("data is nested too deeply")
