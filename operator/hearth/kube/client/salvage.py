@@ -87,8 +87,8 @@ def read_answer(raw: bytes) -> Object:
 def read_object(raw: bytes, begin: int) -> Object:
     """Parse the object that starts at `begin`, and the members of its members one by one.
 
-    An unreadable one is omitted, and the `Omission` of the object lists it. So a Stack keeps the settings next to
-    unreadable parameters, such as its deletion policy and its cluster.
+    An unreadable one is omitted, and the `Omission` of the object lists it. So a Stack whose parameters cannot be read
+    keeps its deletion policy and its cluster.
     """
     reading = Reading(raw)
     for key, span in _find_members(raw, begin):
