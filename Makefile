@@ -69,11 +69,11 @@ test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not more"
 
 test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup $(SECOND_TRIES) -m "(ecosystem or long) and not soak"
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadscope $(SECOND_TRIES) -m "(ecosystem or long) and not soak"
 
 test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
-	@$(ON_NODE)/node.py with -- sh -c '$(BIN)/pytest -n 3 --dist loadfile -m "node and not alone" tests/node; first=$$?; \
-		$(BIN)/pytest -m "node and alone" tests/node && exit $$first'
+	@$(ON_NODE)/node.py with -- sh -c '$(BIN)/pytest -n 3 --dist loadfile $(SECOND_TRIES) -m "node and not alone" tests/node; \
+		first=$$?; $(BIN)/pytest $(SECOND_TRIES) -m "node and alone" tests/node && exit $$first'
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \

@@ -38,13 +38,6 @@ def same_log_configuration() -> Iterator[None]:
     structlog.configure(**before)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep long tests that need servers or programs in one process; stories on the fake server run in the others."""
-    if item.path.parent != item.config.rootpath / "tests":
-        item.add_marker(pytest.mark.xdist_group("servers"))
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that take minutes, unless `-m` mentions them, and mix waiting tests with computing ones."""
     long = [item for item in items if is_left_out(item, config.option.markexpr)]

@@ -33,6 +33,7 @@ VERSION = "1"
 HEARTH = f"{REGISTRY}/hearth:{hearth.__version__}"
 WORKLOAD = f"{REGISTRY}/workload:{VERSION}"
 POSTGRES_SERVER, REDIS_SERVER = "docker.io/library/postgres:17", f"{REGISTRY}/redis:{VERSION}"
+NGINX = "nginx:1.29"
 POSTGRES = "/usr/lib/postgresql/15/bin"
 POSTGRES_USER = 999
 BUSYBOX = (
@@ -126,6 +127,22 @@ REDIS_PACKAGES = (
     ),
 )
 """Redis and its linked libraries."""
+NGINX_PACKAGES = ("nginx", "nginx-common", "busybox-static", "libc6", "libcrypt1", "libpcre2-8-0", "libssl3", "zlib1g")
+"""nginx and its linked libraries."""
+NGINX_SETTINGS = """user root;
+daemon off;
+pid /tmp/nginx.pid;
+error_log /dev/stderr;
+events {}
+http {
+  include mime.types;
+  access_log off;
+  server {
+    listen 80;
+    root /usr/share/nginx/html;
+  }
+}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +199,15 @@ IMAGES = (
         packages=REDIS_PACKAGES,
         links=TOOLS,
         files=USERS,
+    ),
+    Image(
+        # The name that the tutorial and manifests/examples/collection.yaml have; Debian's version differs.
+        name="docker.io/library/nginx",
+        tag="1.29",
+        settings={"Entrypoint": ["/usr/sbin/nginx"], "Env": ["PATH=/usr/sbin:/bin"]},
+        packages=NGINX_PACKAGES,
+        links=TOOLS,
+        files={**USERS, "etc/group": "root:x:0:\n", "etc/nginx/nginx.conf": NGINX_SETTINGS},
     ),
 )
 

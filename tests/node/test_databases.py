@@ -145,6 +145,7 @@ CASES: Mapping[str, Case] = {
     "postgres-delete-first": Case(
         database=POSTGRES, change=reselect, rules={"updatePolicy": {"replace": "DeleteFirst"}}
     ),
+    "postgres-rollback": Case(database=POSTGRES, change=roll_back),
     "redis-rollback": Case(database=REDIS, change=roll_back),
 }
 
