@@ -13,7 +13,7 @@ from hearth.model import object_fields, workloads
 from hearth.model.child import Child, Object
 from hearth.model.kinds import make_key
 from hearth.model.well_known_kinds import VOLUME_CLAIM
-from hearth.plan.state import requirements
+from hearth.plan.state import requirements, source_versions
 from hearth.plan.state.requirements import Required
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.template.blueprint import Blueprint, ResourceBlueprint
@@ -70,7 +70,7 @@ def find_unbound(
 
 
 def is_unbound(child: Child, status: ResourceStatus, resource: ResourceBlueprint) -> bool:
-    """Return whether the object of a resource lacks only volumes: a claim, or a nested Stack with claims."""
+    """Return whether the object of a resource lacks only volumes: a claim, or a nested Stack or instance with claims."""
     is_waiting = (
         status.state is ResourceState.PROGRESSING and status.step is None and status.cause is not Cause.APPLYING
     )
@@ -78,7 +78,8 @@ def is_unbound(child: Child, status: ResourceStatus, resource: ResourceBlueprint
         return False
     phase = object_fields.find(child.fields, "status", "phase")
     is_claim = child.kind.key == VOLUME_CLAIM.key and phase in (None, "", "Pending")
-    return is_claim or (resource.is_stack and status.reason == CLAIMS_UNBOUND)
+    is_stack = resource.is_stack or source_versions.is_instance(child.fields)
+    return is_claim or (is_stack and status.reason == CLAIMS_UNBOUND)
 
 
 def find_names(child: Child) -> frozenset[str]:
