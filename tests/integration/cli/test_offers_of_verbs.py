@@ -279,3 +279,26 @@ async def has_finished(user: RealUser, work: str) -> str:
 async def is_running(user: RealUser, pod: Address) -> str:
     found = await user.find(pod) or {}
     return "running" if found.get("status", {}).get("phase") == "Running" else ""
+
+
+async def test_stacks_that_exchange_objects(workers: Crew, user: RealUser, paster: Paster) -> None:
+    await workers.hire()
+
+    def make_named(stack: str, config: str) -> dict[str, Any]:
+        manifest = {**CONFIG, "metadata": {"name": config}}
+        made = make("Stack", user.namespace, template={"resources": {"config": {"manifest": manifest}}})
+        return {**made, "metadata": {**made["metadata"], "name": stack}}
+
+    pairs = {"first": ("one", "two"), "second": ("two", "one")}
+    for stack, (before, _) in pairs.items():
+        await user.create(make_named(stack, before))
+        await paster.stack.expect("wait", stack, "--timeout", "60s")
+    for stack, (_, after) in pairs.items():
+        place = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name=stack)
+        await user.patch(place, {"spec": make_named(stack, after)["spec"]})
+    for stack in pairs:
+        await paster.stack.expect("wait", stack, "--for=phase=UpdateFailed", "--timeout", "60s")
+    said = await paster.stack.expect("why", "first", code=1)
+    await paster.paste(said.replace("STACK", "first"), r"kubectl stack cleanup first")
+    for stack in pairs:
+        await paster.stack.expect("wait", stack, "--timeout", "60s")

@@ -55,6 +55,7 @@ TRIED = {
     ("cli.stack_views.steering.verbs", "kubectl stack resume"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack unpause"): VERBS,
     ("model.tenancy", "kubectl create"): SITUATIONS,
+    ("plan.ownership.adoption", "kubectl stack cleanup"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack continue"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack retry"): VERBS,

@@ -30,7 +30,7 @@ class AdoptionDenial:
 
 EXCHANGED = (
     "; if that Stack has removed it and both Stacks wait for each other, request a cleanup "
-    "of both (annotation hearth.dev/cleanup), which deletes all objects that were removed"
+    "of both, which deletes all objects that were removed: kubectl stack cleanup STACK"
 )
 """The addition to a message about two Stacks that exchange objects."""
 
