@@ -151,11 +151,13 @@ async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser
     await wait_for(lambda: is_gone(user, old))
 
 
+CONTAINER = {"name": "run", "image": "registry.k8s.io/pause:3.10"}
+RUN = {"apiVersion": "v1", "kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+
+
 async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> None:
     await workers.hire()
-    container = {"name": "run", "image": "registry.k8s.io/pause:3.10"}
-    run = {"apiVersion": "v1", "kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [container]}}
-    await user.create(make("Stack", user.namespace, template={"resources": {"run": {"manifest": run}}}))
+    await user.create(make("Stack", user.namespace, template={"resources": {"run": {"manifest": RUN}}}))
     pod = Address(api_version="v1", kind="Pod", namespace=user.namespace, name="shop-run")
     await wait_for(lambda: is_running(user, pod))
     await user.patch_status(pod, {"phase": "Succeeded"})
@@ -302,3 +304,27 @@ async def test_stacks_that_exchange_objects(workers: Crew, user: RealUser, paste
     await paster.paste(said.replace("STACK", "first"), r"kubectl stack cleanup first")
     for stack in pairs:
         await paster.stack.expect("wait", stack, "--timeout", "60s")
+
+
+async def test_work_that_failed_and_work_whose_value_no_longer_exists(
+    workers: Crew, user: RealUser, paster: Paster
+) -> None:
+    await workers.hire()
+    resources = {"run": {"manifest": RUN}, "work": {"manifest": RUN, "retry": {"limit": 0}}}
+    await user.create(make("Stack", user.namespace, template={"resources": resources}))
+    run, work = (
+        Address(api_version="v1", kind="Pod", namespace=user.namespace, name=f"shop-{name}") for name in resources
+    )
+    for pod, phase in ((run, "Succeeded"), (work, "Failed")):
+        await wait_for(lambda pod=pod: is_running(user, pod))  # type: ignore[misc]  # the type of a lambda's default
+        await user.patch_status(pod, {"phase": phase})
+    await wait_for(lambda: has_finished(user, "run"))
+    said = await wait_for(lambda: find_in_explanation(paster, "not rerun automatically"))
+    await paster.paste(said.replace("STACK", "shop"), r"kubectl stack retry shop\b")
+
+    await user.delete(run)
+    await wait_for(lambda: is_gone(user, run))
+    late = {"manifest": CONFIG | {"data": {"phase": "${run.status.phase}"}}}
+    await user.patch(address(user.namespace), {"spec": {"template": {"resources": {"late": late}}}})
+    said = await wait_for(lambda: find_in_explanation(paster, "run it again"))
+    assert "will run again" in await paster.paste(said.replace("STACK", "shop"), r"kubectl stack retry shop run")

@@ -56,6 +56,8 @@ TRIED = {
     ("cli.stack_views.steering.verbs", "kubectl stack unpause"): VERBS,
     ("model.tenancy", "kubectl create"): SITUATIONS,
     ("plan.ownership.adoption", "kubectl stack cleanup"): VERBS,
+    ("plan.resource.decide", "kubectl stack retry"): VERBS,
+    ("plan.resource.finished_run", "kubectl stack retry"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack continue"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack retry"): VERBS,

@@ -37,7 +37,7 @@ from hearth.plan.state.steps import Delete
 from hearth.plan.target import volume_restore
 from hearth.template.blueprint import Replacement
 
-RUN_ON_REQUEST = f"it is not rerun automatically; annotate the Stack with {names.REQUEST_RETRY} to run it again"
+RUN_ON_REQUEST = "it is not rerun automatically; to run it again: kubectl stack retry STACK"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 KEPT_WHEN_FAILED = (Replacement.NEVER, Replacement.KEEP_CLAIMS)
 """The policies that keep a failed object. A StatefulSet that takes over the Pods of a failed one would fail as well."""

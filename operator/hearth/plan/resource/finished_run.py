@@ -148,7 +148,7 @@ def keep_dependent(
     name = find_root(lost[0])
     message = (
         f"needs {', '.join(lost)}, which no longer exists: {gone[name]} has finished and was deleted; read only its "
-        f"metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
+        f"metadata.name, or run it again: kubectl stack retry STACK {name}"
     )
     return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
 
