@@ -24,8 +24,8 @@ from hearth.plan.ownership import adoption
 from hearth.plan.resource import step_planning
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import cleanup
-from hearth.plan.stack.cleanup import TreeClaim
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.stack_tree import TreeClaim
 
 HANDOVER = "HandoverPending"
 """The reason of a resource that waits until another Stack of the tree releases its object."""

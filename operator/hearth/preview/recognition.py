@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import functools
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -25,7 +24,7 @@ from hearth.plan.stack import options
 from hearth.plan.state import finished_work, requirements
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.read_access import Reader
+from hearth.plan.state.plan_input import PlanInput
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import conditions
@@ -177,13 +176,12 @@ async def read_externals(world: PreviewWorld, present: StackObject, blueprint: B
         stack=present.identity,
         kinds=WatchedKinds(served=world.cluster.kinds),
         hashes=world.hashes.of_stack(present.uid),
-        reader=Reader(boundary=boundary),
         rules=world.services.health_rules,
+        plan_input=PlanInput(boundary=boundary, find_external=world.cluster.find_external),
     )
     if blueprint.externals:
-        world.cluster.follow_externals(present.uid, planner.find_queries(), namespace=present.namespace)
+        world.cluster.follow_externals(present.uid, planner.find_queries(boundary), namespace=present.namespace)
         await world.cluster.read_externals(boundary.user)
-        planner.externals.find_view = functools.partial(world.cluster.find_external, present.uid)
         for name in blueprint.externals:
             planner.refresh_external(name)
     return planner

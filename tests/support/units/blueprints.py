@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +14,13 @@ from hearth.model.kinds import Kind
 from hearth.model.tenancy import Boundary
 from hearth.plan.health import health_rules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.stack.plan_index import PlanResult
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.memory import InMemoryState, RefusedChange
+from hearth.plan.state.memory import InMemoryState, Observation, RefusedChange
+from hearth.plan.state.plan_input import PlanInput
 from hearth.plan.state.steps import Apply
 from hearth.plan.state.watched_kinds import WatchedKinds
+from hearth.plan.target.target import Target, TargetCause
 from hearth.template.blueprint import (
     Blueprint,
     Evaluable,
@@ -31,6 +35,8 @@ from hearth.template.blueprint import (
 STACK = StackIdentity(name="shop", namespace="default", uid="stack-1")
 TRUSTED = Boundary(namespace=STACK.namespace, is_confined=False)
 """A boundary without restrictions."""
+TRUSTED_INPUT = PlanInput(boundary=TRUSTED)
+COMPLETED = Target(revision=1, cause=TargetCause.SPEC, since=0.0, is_completed=True)
 HASHER = KeyedHasher(b"a key for tests, long enough")
 MANAGER = names.field_manager(STACK.namespace, STACK.name)
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
@@ -125,7 +131,9 @@ class World:
     now: float = 0.0
     count: int = 0
     newly_failed: list[str] = field(default_factory=list)
-    """Resources that failed in the last pass."""
+    """Resources that failed in the last plan."""
+    parting: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The deletions to record after the last plan."""
 
     def of(self, resource: str) -> tuple[Child, ...]:
         """As `hearth.plan.state.memory.Children` says."""
@@ -135,12 +143,17 @@ class World:
         """As `hearth.plan.state.memory.Children` says."""
         return [name for name, children in self.children.items() if children]
 
-    def refresh(self, planner: StackPlanner, *dirty: str) -> list[str]:
-        """Run one pass, by default over everything. Returns the keys of the planned steps."""
-        dirty_keys = set(dirty) or planner.all_names(self)
-        result = planner.refresh(dirty_keys, children=self, memory=self.memory, now=self.now)
-        self.memory.apply(result.memory_updates, now=self.now)
-        self.newly_failed = result.newly_failed
+    def plan(self, planner: StackPlanner, *dirty: str, is_full: bool = False, **changes: Any) -> PlanResult:
+        """Run one plan. changes: of the planner's input."""
+        plan_input = dataclasses.replace(planner.input, **changes)
+        observation = Observation(children=self, memory=self.memory, now=self.now)
+        return planner.plan(plan_input, observation, dirty, is_full=is_full)
+
+    def refresh(self, planner: StackPlanner, *dirty: str, **changes: Any) -> list[str]:
+        """Run one plan, by default of everything, and apply its memory updates. Returns the keys of the planned steps."""
+        result = self.plan(planner, *dirty, is_full=not dirty, **changes)
+        self.memory.apply_updates(result.memory_updates, now=self.now)
+        self.newly_failed, self.parting = [each.name for each in result.failures], result.parting
         return result.planned
 
     def carry_out(self, step: Apply, *, status: Object | None = None) -> Child:
@@ -187,9 +200,9 @@ def make_planner(
     kinds: ServedKinds | None = None,
     unwatched: Collection[Kind] = (),
     only_namespace: str = "",
-    boundary: Boundary = TRUSTED,
+    plan_input: PlanInput = TRUSTED_INPUT,
 ) -> StackPlanner:
-    """A planner before its first pass."""
+    """A planner before its first plan."""
     return StackPlanner(
         blueprint=blueprint,
         stack=STACK,
@@ -198,7 +211,7 @@ def make_planner(
         ),
         hashes=HASHER,
         rules=health_rules.DEFAULT_RULES,
-        boundary=boundary,
+        plan_input=plan_input,
     )
 
 

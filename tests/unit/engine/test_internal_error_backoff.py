@@ -142,7 +142,7 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
         "_assess",
         lambda self, resource, *_, **__: resource.name == "bad" and self._stack.name == STACK.name,
     ),
-    "a pass": (StackPlanner, "refresh", lambda self, *_, **__: self._planner._stack.name == STACK.name),
+    "a pass": (StackPlanner, "plan", lambda self, *_, **__: self._planner._stack.name == STACK.name),
     "accepting": (RevisionBuilder, "compile", lambda _self, _definition, stack, **_: is_shop(stack)),
     "building a status": (
         status_builder,

@@ -44,9 +44,9 @@ from hearth.model.memory_shares import SMALL, describe_excess, memory_shares
 from hearth.model.text import hidden_texts
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
-from hearth.plan.stack.cleanup import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
+from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import change_hold, rollback_notes, volume_restore

@@ -19,7 +19,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRules
-from hearth.plan.stack.cleanup import CleanupPolicy
+from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.target.target import Target, TargetCause
 from hearth.template.blueprint import Blueprint, Definition
 

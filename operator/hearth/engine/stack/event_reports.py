@@ -22,10 +22,9 @@ from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import object_reports
 from hearth.plan.resource import data_kinds, drift, step_planning
 from hearth.plan.retry import api_errors
-from hearth.plan.stack import cleanup
+from hearth.plan.stack.plan_index import FailedResource
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import run_policy
-from hearth.plan.state.resource_status import ResourceStatus
+from hearth.plan.state import cleanup_policy, run_policy
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Restart, Step
 
 logger = structlog.get_logger(__name__)
@@ -105,7 +104,7 @@ class EventReports(StackPart):
             and step.child.resource in planner.blueprint.resources
         ):
             self._deleted[step.child.resource] = None
-        if isinstance(step, Delete) and cleanup.holds_data(step.child) and not self._definition_sync.is_deleting:
+        if isinstance(step, Delete) and cleanup_policy.holds_data(step.child) and not self._definition_sync.is_deleting:
             is_replaced = planner is not None and step.child.resource in planner.blueprint.resources
             why = "replaced" if is_replaced else "not in the definition"
             fate = CLAIMS_LEFT if step.child.kind.key == data_kinds.STATEFUL_SET else DATA_LOST
@@ -163,21 +162,20 @@ class EventReports(StackPart):
         emit = self._services.management_cluster.emit_event
         self._tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))
 
-    def report_runs(self, names: Iterable[str], planner: StackPlanner) -> None:
+    def report_runs(self, failures: Iterable[FailedResource]) -> None:
         """Report resources that run to completion and whose object just failed."""
-        for name in names:
-            status, desired = planner.statuses[name], planner.find_desired(name)
-            is_run = desired is not None and desired.resource.run is not None
-            if is_run and status.child is not None and status.child.unhealthy_reason is None:
-                self._tasks.run(f"end of {name}", functools.partial(self._report_run, name, status, status.child))
+        for failed in failures:
+            if failed.run is not None and failed.child.unhealthy_reason is None:
+                self._tasks.run(f"end of {failed.name}", functools.partial(self._report_run, failed))
 
-    async def _report_run(self, name: str, status: ResourceStatus, child: Child) -> None:
+    async def _report_run(self, failed: FailedResource) -> None:
+        child = failed.child
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
         end = await self._find_words(stack, child)
-        parts = "; ".join(part for part in (status.message, end, OUTLOOK) if part)
-        text = f"{name} ({child.ref}) failed: {parts}"
+        parts = "; ".join(part for part in (failed.status.message, end, OUTLOOK) if part)
+        text = f"{failed.name} ({child.ref}) failed: {parts}"
         message = api_errors.shorten(text, length=api_errors.LONGEST_MESSAGE)
         await self._services.management_cluster.emit_event(stack, type_="Warning", reason=RUN_FAILED, message=message)
 

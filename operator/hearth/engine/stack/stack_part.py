@@ -6,6 +6,7 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model import value_class
+from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.state.memory import InMemoryState
 
 
@@ -18,6 +19,7 @@ class StackContext:
     definition_sync: DefinitionSync
     tasks: NamedTasks
     memory: InMemoryState
+    removals: MemberRemovals
 
 
 class StackPart:
@@ -30,3 +32,4 @@ class StackPart:
         self._definition_sync = context.definition_sync
         self._tasks = context.tasks
         self._memory = context.memory
+        self._removals = context.removals

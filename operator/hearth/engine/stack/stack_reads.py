@@ -25,12 +25,13 @@ from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.external_objects import ExternalQuery
 from hearth.model.signatures import Signatures
+from hearth.model.tenancy import Boundary
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.resource import external_status, reverted_values
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.retry.step_governor import Work, WorkType
-from hearth.plan.stack.member_growth import GrowthLimit
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.member_growth import GrowthLimit
 from hearth.plan.state.requirements import ExternalStatus
 from hearth.plan.state.resource_status import ManagerQuery
 from hearth.template.blueprint import Blueprint, ReadValue
@@ -46,6 +47,8 @@ class StackReads(StackPart):
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
+        self.growth_limits: Mapping[str, GrowthLimit] = {}
+        """The limits of collections whose elements are made from their own members, by collection."""
         self._made_of: dict[str, ExternalStatus] = {}
         """The external objects that the members were last made from, by name."""
         self._next_question = 0.0
@@ -60,9 +63,9 @@ class StackReads(StackPart):
         """A blueprint, and the inputs of its resources."""
         self._traced: TracedMakers | None = None
 
-    def follow(self, stack: StackObject, planner: StackPlanner) -> set[str]:
-        """Follow the objects that the planner reads, and no others; return the names that are read differently than
-        before.
+    def follow(self, stack: StackObject, planner: StackPlanner, boundary: Boundary) -> set[str]:
+        """Follow the objects that the planner reads within the boundary, and no others; return the names that are read
+        differently than before.
 
         An object that is no longer followed sends no events, so it must be assessed at once.
         """
@@ -72,9 +75,8 @@ class StackReads(StackPart):
         if self._cluster is not cluster:
             self._leave()
         self._cluster = cluster if planner.blueprint.externals else None
-        before, self._queries = self._queries, planner.find_queries()
+        before, self._queries = self._queries, planner.find_queries(boundary)
         cluster.follow_externals(self._uid, self._queries, namespace=stack.namespace)
-        planner.set_external_views(functools.partial(cluster.find_external, self._uid))
         known = before.keys() | self._queries.keys()
         return {name for name in known if before.get(name) != self._queries.get(name)}
 
@@ -162,12 +164,13 @@ class StackReads(StackPart):
         return known.makers
 
     def limit_growth(self, planner: StackPlanner) -> bool:
-        """Limit the collections whose elements are made from their own members; return whether that changed anything."""
+        """Update the limits of collections whose elements are made from their own members; return whether they changed."""
         lists = (name for name, each in planner.blueprint.externals.items() if each.makes_members)
         if any((read := planner.externals.get(name)) is None or not read.status.is_ready for name in lists):
             # Keep the limits while a list is not read.
             return False
-        return planner.growth.set_limits(self._find_limits(planner))
+        before, self.growth_limits = self.growth_limits, self._find_limits(planner)
+        return before != self.growth_limits
 
     def _find_limits(self, planner: StackPlanner) -> dict[str, GrowthLimit]:
         """Return the limits of collections whose lists contain objects that are made from their own members."""
@@ -222,19 +225,19 @@ class StackReads(StackPart):
                     self._services.queue.enqueue(uid, DirtyScope.STACK)
         return sources | find_owners(planner) | relations.find_creators(missing, circles.waiting)
 
-    def find_questions(self, planner: StackPlanner) -> list[str]:
-        """Return the collections that only wait for one answer: whether the kinds they are made from still exist."""
-        now = self._services.clock.monotonic()
-        return planner.removals.list_questions(now=now) if now >= self._next_question else []
+    @property
+    def may_ask(self) -> bool:
+        """Whether the operator may ask now whether kinds still exist."""
+        return self._services.clock.monotonic() >= self._next_question
 
     async def ask(self, planner: StackPlanner) -> None:
         """Before members of a collection are deleted, check whether the kinds that define them are still served."""
         cluster = self._services.find_link(self._uid).cluster
         now = self._services.clock.monotonic()
         self._next_question = now + ASK_AGAIN
-        for collection in planner.removals.list_questions(now=now):
+        for collection in self._removals.list_questions(now=now):
             if not await self._is_going(cluster, planner):
-                planner.removals.confirm(collection)
+                self._removals.confirm(collection)
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         self._services.clock.call_later(ASK_AGAIN, lambda: self._services.queue.enqueue(self._uid, DirtyScope.STACK))
 

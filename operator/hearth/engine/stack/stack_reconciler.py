@@ -50,13 +50,15 @@ from hearth.plan.environment import inherited_rules
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.blind_planner import BlindPlanner
-from hearth.plan.stack.member_growth import MemberGrowth
 from hearth.plan.stack.member_removals import MemberRemovals
-from hearth.plan.stack.plan_index import RefreshResult
+from hearth.plan.stack.plan_index import PlanResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
-from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.memory import InMemoryState, Observation
+from hearth.plan.state.plan_input import PlanInput
 from hearth.plan.state.resource_status import ResourceState
+from hearth.plan.state.rolling_updates import RollingUpdates
+from hearth.plan.state.stack_tree import TreeQueries
 from hearth.plan.state.steps import Apply, Delete, DeletePart, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import ready_condition
@@ -84,8 +86,14 @@ class StackReconciler:
         self._services = services
         self.faults = Faults(uid, services=services)
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
+        self._removals = MemberRemovals()
         context = StackContext(
-            uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
+            uid=uid,
+            services=services,
+            definition_sync=self.definition,
+            tasks=self._tasks,
+            memory=self.memory,
+            removals=self._removals,
         )
         self.results = StepResults(context)
         self._checks = CheckControl(context)
@@ -99,12 +107,17 @@ class StackReconciler:
         self._requests = StackRequests(context, deletion=self._deletion)
         self._expiry = Expiry(context)
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
-        self._removals = MemberRemovals()
-        self._growth = MemberGrowth()
+        relatives = services.relatives
+        self._tree = TreeQueries(
+            find_claim=functools.partial(relatives.find_claim, uid, services),
+            has_foreign=functools.partial(relatives.has_foreign, uid, services),
+            find_contents=functools.partial(relatives.find_contents, uid, services),
+            explain_protection=functools.partial(protection.explain_nested, services=services),
+        )
         self._cancel_timer: Callable[[], None] | None = None
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
-        services.relatives.register(uid, self)
+        relatives.register(uid, self)
 
     def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         """Reconcile the dirty parts; return the keys of the steps to execute.
@@ -121,7 +134,7 @@ class StackReconciler:
 
     def _reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         # 1. Requests: options in the spec, and request annotations.
-        dirty |= self._requests.apply(stack, self.planner)
+        dirty |= self._requests.apply_requests(stack, self.planner)
         self._expiry.update(stack, self.planner)
 
         # 2. Definition and target: a task reads, compiles and stores them. Until then, the active ones apply.
@@ -133,8 +146,8 @@ class StackReconciler:
             self._arm_timer(self._expiry.seconds_left, self._held_seconds_left)
             return []
 
-        # 3. Plan: the steps of the dirty parts, from the caches.
-        refreshed = self._refresh(stack, planner, dirty)
+        # 3. Plan: one input, one result. The planner finds which resources the input changed.
+        plan_result = self._plan(stack, planner, dirty)
 
         # 4. Lookups for the plan: the new owners of lost fields, and objects hidden by a broken watch.
         lookup_left = self._reads.look_up_managers(planner, backoff=self.results.backoff)
@@ -144,9 +157,9 @@ class StackReconciler:
 
         # 5. Progress: breakpoints, batches, replaced StatefulSets, completion of the target, checks.
         grace_left = self.cache_sync.grace_left()
-        self._requests.after_reconcile(stack, planner, grace_left=grace_left)
-        self._progress.update_rolling(planner, is_group=stack.is_group)
-        self._detached.update(planner, refreshed.planned)
+        self._requests.after_plan(stack, planner, parting=plan_result.parting, grace_left=grace_left)
+        self._progress.update_rolling(planner, plan_result, is_group=stack.is_group)
+        self._detached.update(planner, plan_result.planned)
         if not self.is_superseded:
             # If the newer spec removes a stop, the stop must not complete the target: after a restart, it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
@@ -174,60 +187,62 @@ class StackReconciler:
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
-        return list(planner.ready_steps) if was_held else refreshed.planned
+        return list(planner.ready_steps) if was_held else plan_result.planned
 
-    def _refresh(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
+    def _plan(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> PlanResult:
         """Plan the dirty parts again, and remember the planner's findings."""
-        if planner.set_boundary(self._services.find_boundary(stack)):
-            # The limits of another account do not apply to this one.
-            self.memory.retry(self._services.clock.monotonic())
-            self.memory.field_managers.clear()
-            dirty.add(DirtyScope.ALL_RESOURCES)
-        if nesting.update_circle(self.uid, self.memory, self._services):
-            dirty.add(DirtyScope.ALL_RESOURCES)
-        read = self._reads.follow(stack, planner)
-        children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
-        keys, now = self._find_dirty(planner, dirty, children) | read, self._services.clock.monotonic()
-        keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
         self._reads.limit_growth(planner)
-        refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
-        self.results.apply_refresh(refreshed, planner)
+        plan_input, now = self._make_plan_input(stack), self._services.clock.monotonic()
+        names = {mark for mark in dirty if isinstance(mark, str)}
+        names |= self._reads.follow(stack, planner, plan_input.boundary)
+        if DirtyScope.EVALUATED in dirty:
+            names |= planner.find_evaluating()
+        is_full = DirtyScope.ALL_RESOURCES in dirty
+        is_full |= self.cache_sync.take_full_refresh()
+        is_full |= nesting.update_circle(self.uid, self.memory, self._services)
+        is_full |= self._update_attempts(planner, plan_input, now=now)
+        children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
+        observation = Observation(children=children, memory=self.memory, now=now)
+        plan_result = planner.plan(plan_input, observation, names, is_full=is_full)
+        self.results.apply_plan(plan_result)
         self._reads.make_members(planner)
-        if self._reads.find_questions(planner):
+        if plan_result.unconfirmed and self._reads.may_ask:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
         self._services.relatives.publish_names(self.uid, self._services)
         self._released.offer(planner)
-        self.reports.report_runs(refreshed.newly_failed, planner)
+        self.reports.report_runs(plan_result.failures)
         if not self._requests.is_paused and self.definition.cluster.problem is None:
-            self._released.update(keys, planner, children)
+            self._released.update(plan_result.dirty, planner, children)
         self.memory.prune(children)
-        return refreshed
+        return plan_result
 
-    def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
-        """Pass the options on to the planner; return the names and keys to plan again."""
-        keys = {mark for mark in dirty if isinstance(mark, str)}
-        is_all = self._update_options(planner)
-        if self.cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
-            keys |= planner.all_names(children)
-        keys |= planner.set_target(self.definition.targets.current)
-        keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
-        if DirtyScope.EVALUATED in dirty:
-            keys |= planner.find_evaluating()
-        return keys
+    def _make_plan_input(self, stack: StackObject) -> PlanInput:
+        """Return everything that decides the plan, apart from the objects and the in-memory state."""
+        definition, cluster = self.definition, self._services.find_link(self.uid).cluster
+        return PlanInput(
+            boundary=self._services.find_boundary(stack),
+            target=definition.targets.current,
+            is_suspended=definition.is_suspended or definition.is_halting,
+            is_paused=self._requests.is_paused,
+            healing=definition.options.healing,
+            environment=self._requests.find_environment(),
+            cleanup=definition.find_cleanup_policy(),
+            retry_token=inherited_rules.find_retry(stack.annotations),
+            growth_limits=self._reads.growth_limits,
+            tree=self._tree,
+            find_external=cluster.find_external,
+        )
 
-    def _update_options(self, planner: StackPlanner) -> bool:
-        """Pass the options of the Stack on to its planner; return whether to plan every resource again."""
-        definition = self.definition
-        is_suspended = definition.is_suspended or definition.is_halting
-        is_turned = planner.set_suspended(is_suspended=is_suspended)
-        if is_turned:
+    def _update_attempts(self, planner: StackPlanner, plan_input: PlanInput, *, now: float) -> bool:
+        """Forget the failures that the input ends, and apply its limit; return whether to plan every resource again."""
+        if plan_input.boundary != planner.input.boundary:
+            # The limits of another account do not apply to this one.
+            self.memory.retry(now)
+            self.memory.field_managers.clear()
+        if plan_input.is_suspended is not planner.is_suspended:
             # Failures while suspending do not count against resuming.
             self.memory.reset_for_target(())
-        is_limited = self.memory.set_limit(definition.options.retry_limit)
-        is_paused_anew = planner.set_paused(
-            is_paused=self._requests.is_paused, is_completed=definition.targets.is_completed
-        )
-        return is_paused_anew or is_turned or is_limited
+        return self.memory.set_limit(self.definition.options.retry_limit)
 
     @property
     def _held_seconds_left(self) -> float:
@@ -511,20 +526,15 @@ class StackReconciler:
         if is_same_cluster and self.cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
         self.cache_sync.start(blueprint)
-        planner = create_planner(stack, blueprint, services=self._services, cache_sync=self.cache_sync)
-        before, self.planner = self.planner, planner
-        self.planner.set_rolling(self._progress.make_rolling_updates(blueprint, before=before))
-        self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        self.planner.removals = self._removals
-        self.planner.growth = self._growth
-        tree = self._services.relatives
-        self.planner.set_tree(
-            functools.partial(tree.find_claim, self.uid, self._services),
-            functools.partial(tree.has_foreign, self.uid, self._services),
+        self.planner = create_planner(
+            stack,
+            blueprint,
+            services=self._services,
+            cache_sync=self.cache_sync,
+            plan_input=self._make_plan_input(stack),
+            rolling=self._progress.make_rolling_updates(blueprint, before=self.planner),
+            removals=self._removals,
         )
-        self.planner.set_contents(functools.partial(tree.find_contents, self.uid, self._services))
-        self.planner.set_protection(functools.partial(protection.explain_nested, services=self._services))
-        self._requests.update_breakpoints(self.planner)
         self.cache_sync.refresh()
 
     def _update_planner(self, stack: StackObject, blueprint: Blueprint) -> bool:
@@ -532,9 +542,7 @@ class StackReconciler:
         planner = self.planner
         if planner is None or stack.deleting or not planner.update_blueprint(blueprint):
             return False
-        planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        for what in (DirtyScope.STACK, *self._requests.update_breakpoints(planner)):
-            self._services.queue.enqueue(self.uid, what)
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         return True
 
     def clear_fault(self, work: str) -> None:
@@ -622,8 +630,15 @@ class Supersession:
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
 
-def create_planner(
-    stack: StackObject, blueprint: Blueprint, *, services: Services, cache_sync: CacheSync
+def create_planner(  # noqa: PLR0913 -- each is a separate input of the planning
+    stack: StackObject,
+    blueprint: Blueprint,
+    *,
+    services: Services,
+    cache_sync: CacheSync,
+    plan_input: PlanInput,
+    rolling: RollingUpdates,
+    removals: MemberRemovals,
 ) -> StackPlanner:
     """Return a planner that has planned nothing. Its kinds follow the watches of `cache_sync`."""
     # The lambda below lives as long as the planner, so it must not reference this state of the Stack, with its spec.
@@ -643,7 +658,9 @@ def create_planner(
         hashes=services.hashes.of_stack(uid),
         rules=link.rules,
         on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
-        boundary=services.find_boundary(stack),
+        plan_input=plan_input,
+        rolling=rolling,
+        removals=removals,
         # An account that can read the kubeconfig can also read everything that the kubeconfig gives access to.
         access=None if link.is_remote else services.read_rights.of(uid),
     )

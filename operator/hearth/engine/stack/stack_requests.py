@@ -6,7 +6,7 @@ that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import finished_record, target_tracker
@@ -16,6 +16,7 @@ from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.model import members, names, phases, value_class
 from hearth.plan.environment import active_environment
+from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import breakpoint_waits
@@ -34,7 +35,8 @@ class StackRequests(StackPart):
         super().__init__(context)
         self._deletion = deletion
         self._made_of: tuple[object, ...] = ()
-        """The inputs of the planner's current environment."""
+        """The inputs of the current environment."""
+        self._environment = active_environment.UNRESTRICTED
 
     @property
     def is_paused(self) -> bool:
@@ -43,7 +45,7 @@ class StackRequests(StackPart):
             return True
         return self._definition_sync.options.is_paused and not self._deletion.is_namespace_terminating
 
-    def apply(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
+    def apply_requests(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
         """Apply the requests; return the resources that became dirty. planner: None without an accepted definition."""
         clock, targets = self._services.clock, self._definition_sync.targets
         was_protected = self._definition_sync.options.is_protected
@@ -71,12 +73,8 @@ class StackRequests(StackPart):
         if target_tracker.CLEANUP in verbs:
             targets.waive_cleanup()
             if planner is not None:
-                planner.set_cleanup_policy(self._definition_sync.find_cleanup_policy())
-                planner.release_members()
-        dirty: set[DirtyItem] = {DirtyScope.ALL_RESOURCES} if verbs else set()
-        if planner is not None:
-            dirty |= self.update_breakpoints(planner)
-        return dirty
+                self._removals.release(planner.blueprint)
+        return {DirtyScope.ALL_RESOURCES} if verbs else set()
 
     def _run_again(self, stack: StackObject, resource: str) -> None:
         """Forget the finished work that a retry request concerns: of the resource that it names, otherwise of a
@@ -92,42 +90,34 @@ class StackRequests(StackPart):
             for name in list(finished.entries):
                 finished.forget(name)
 
-    def update_breakpoints(self, planner: StackPlanner) -> set[DirtyItem]:
-        """Pass the current environment to the planner; return the resources to reconcile."""
+    def find_environment(self) -> ActiveEnvironment:
+        """Return the restrictions on the steps; the same value while nothing changes."""
         # If the whole namespace is being deleted, nothing can be stopped.
         is_swept_away = self._deletion.is_namespace_terminating
         made_of = (
-            planner,
             self._definition_sync.options.environment,
             self._definition_sync.targets.current,
             self._definition_sync.resources.version,
             is_swept_away,
         )
-        if made_of == self._made_of:
-            return set()
-        self._made_of = made_of
-        before, wanted = (
-            planner.environment,
-            active_environment.UNRESTRICTED if is_swept_away else self._definition_sync.find_environment(),
-        )
-        planner.set_environment(wanted)
-        # Without rules, nothing depends on the target.
-        is_moved = before.key != wanted.key and not wanted.is_unrestricted
-        if before.rules != wanted.rules or is_moved:
-            return {DirtyScope.ALL_RESOURCES}
-        changed = before.cleared.find_changed(wanted.cleared)
-        return {DirtyScope.ALL_RESOURCES} if any(map(members.is_all, changed)) else {*changed}
+        if made_of != self._made_of:
+            self._made_of = made_of
+            self._environment = (
+                active_environment.UNRESTRICTED if is_swept_away else self._definition_sync.find_environment()
+            )
+        return self._environment
 
-    def after_reconcile(self, stack: StackObject, planner: StackPlanner, *, grace_left: float) -> None:
-        """Record post-delete stops and handle continue requests after a reconcile.
+    def after_plan(
+        self, stack: StackObject, planner: StackPlanner, *, parting: Mapping[str, Sequence[str]], grace_left: float
+    ) -> None:
+        """Record post-delete stops and handle continue requests after a plan.
 
-        grace_left: seconds until the caches are complete.
+        parting: the deletions to record; grace_left: seconds until the caches are complete.
         """
-        targets, queue = self._definition_sync.targets, self._services.queue
-        parting = planner.deletion_guard.take_unrecorded()
+        targets = self._definition_sync.targets
         if parting:
             targets.record_post_delete(parting)
-            queue.enqueue(self._uid, DirtyScope.STACK)
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         if self._definition_sync.needs_sync(stack):
             return
         order = targets.find_continue_request(stack)

@@ -6,7 +6,7 @@ Makes no decisions. Its state can be lost at any time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import assert_never
 
 import structlog
@@ -20,10 +20,10 @@ from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.backoff import AttemptId, BackoffPolicy, StepFailure
 from hearth.plan.stack.options import ReconcileOptions
-from hearth.plan.stack.plan_index import RefreshResult
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.stack.plan_index import FailedResource, PlanResult
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import RefusedChange
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import (
     Apply,
     CreatePart,
@@ -134,31 +134,29 @@ class StepResults(StackPart):
             # The new definition no longer contains the contested field.
             self._memory.drift_conflicts.pop(key, None)
 
-    def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
-        """Apply the memory updates of a refresh, and count the failures that it found."""
-        self._memory.apply(refreshed.memory_updates, now=self._services.clock.monotonic())
-        self._count_failures(refreshed.newly_failed, planner)
+    def apply_plan(self, plan_result: PlanResult) -> None:
+        """Apply the memory updates of a plan, and count the failures that it found."""
+        self._memory.apply_updates(plan_result.memory_updates, now=self._services.clock.monotonic())
+        for failure in plan_result.failures:
+            self._count_failure(failure)
 
-    def _count_failures(self, names: Iterable[str], planner: StackPlanner) -> None:
-        """Count each permanently failed object as a failed attempt of its resource. Count marked objects separately."""
-        for name in names:
-            status = planner.statuses[name]
-            if status.child is not None:
-                self._memory.counted_failures[status.child.uid] = None
-                self._services.queue.enqueue(self._uid, name)
-                if status.child.unhealthy_reason is not None:
-                    self._count_mark(name, status.child.uid)
-                    continue
-                if self._memory.asks_all:
-                    self._memory.asked[name] = None
-                trouble = StepFailure(reason=status.reason, message=status.message)
-                self._remember(
-                    name,
-                    trouble,
-                    subject=decide.failure_id(status.child),
-                    about=(name, status.child.ref),
-                    policy=self._find_run_backoff(name, planner),
-                )
+    def _count_failure(self, failed: FailedResource) -> None:
+        """Count a permanently failed object as a failed attempt of its resource. Marked objects count separately."""
+        name, child, status = failed.name, failed.child, failed.status
+        self._memory.counted_failures[child.uid] = None
+        self._services.queue.enqueue(self._uid, name)
+        if child.unhealthy_reason is not None:
+            self._count_mark(name, child.uid)
+            return
+        if self._memory.asks_all:
+            self._memory.asked[name] = None
+        self._remember(
+            name,
+            StepFailure(reason=status.reason, message=status.message),
+            subject=decide.failure_id(child),
+            about=(name, child.ref),
+            policy=self._make_run_backoff(failed.run),
+        )
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """Return the retry triggers of the failed steps with these keys."""
@@ -222,10 +220,9 @@ class StepResults(StackPart):
             self._backoff = options, dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
         return self._backoff[1]
 
-    def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
+    def _make_run_backoff(self, run: RunPolicy | None) -> BackoffPolicy:
         """Return the backoff policy of a failed object. Work that runs to completion starts with a long delay."""
-        usual, desired = self.backoff, planner.find_desired(name)
-        run = desired.resource.run if desired is not None else None
+        usual = self.backoff
         if run is None:
             return usual
         return dataclasses.replace(

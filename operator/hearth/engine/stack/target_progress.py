@@ -14,6 +14,7 @@ from hearth.engine.stack.set_claims import SetClaims
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.plan.retry import failure_causes
+from hearth.plan.stack.plan_index import PlanResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.rolling_updates import BatchEnd, RollingUpdates
@@ -57,7 +58,7 @@ class TargetProgress(StackPart):
         if definition_sync.is_halting:
             self._note_halted(planner)
         elif planner.is_complete and targets.is_persisted:
-            self._complete(planner, target)
+            self._complete(target)
         elif not targets.failure and self._may_give_up(target):
             reason, failure = ready_condition.explain_failure(describe(), planner, self._memory)
             is_failed = bool(failure) and reason not in failure_causes.OUTAGES
@@ -65,7 +66,7 @@ class TargetProgress(StackPart):
             if is_failed and (said := self._failed_pods.find(target, planner)) is not None:
                 definition_sync.fail(reason, "; ".join(filter(None, (failure, said))))
 
-    def _complete(self, planner: StackPlanner, target: Target) -> None:
+    def _complete(self, target: Target) -> None:
         """Record that the target is completed; after a restore, once no copy of the former data is left."""
         definition_sync = self._definition_sync
         if target.restore is not None and self._set_claims.has_copies(target.restore):
@@ -73,7 +74,6 @@ class TargetProgress(StackPart):
             return
         definition_sync.targets.complete()
         self._end_restore(target)
-        planner.set_cleanup_policy(definition_sync.find_cleanup_policy())
         limit = definition_sync.options.history_limit
         self._tasks.run("trim", lambda: definition_sync.revisions.truncate(limit=limit))
 
@@ -142,24 +142,26 @@ class TargetProgress(StackPart):
             before=before.rolling if before is not None and not before.blueprint.is_unknown else None,
         )
 
-    def update_rolling(self, planner: StackPlanner, *, is_group: bool) -> None:
+    def update_rolling(self, planner: StackPlanner, plan_result: PlanResult, *, is_group: bool) -> None:
         """Record the batches that ended, and grow or shrink a group as its members require."""
         if not (planner.blueprint.rolling or planner.blueprint.surge):
             return
         targets, clock = self._definition_sync.targets, self._services.clock
-        if targets.current is not None and (ends := planner.rolling.ends()):
+        if targets.current is not None and plan_result.batch_ends:
             known = {each.collection: each for each in targets.current.batches}
             offset = clock.now() - clock.monotonic()
-            targets.record_batches(keep_close(make_record(each, offset=offset), known) for each in ends)
+            targets.record_batches(
+                keep_close(make_record(each, offset=offset), known) for each in plan_result.batch_ends
+            )
         if is_group and self._may_resize(planner):
-            self._resize(planner)
+            self._resize(planner, plan_result.surge)
 
     def _may_resize(self, planner: StackPlanner) -> bool:
         sync = self._definition_sync
         return not (planner.is_suspended or sync.is_deleting or sync.options.is_paused or sync.rejection is not None)
 
-    def _resize(self, planner: StackPlanner) -> None:
-        present, wanted = self._definition_sync.targets.surge, planner.rolling.find_surge()
+    def _resize(self, planner: StackPlanner, wanted: int) -> None:
+        present = self._definition_sync.targets.surge
         if not present and not wanted:
             return
         # A member beyond the size may wait for its own change, if a larger size created it. It must not cause further

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.plan.environment import active_environment
@@ -15,16 +12,9 @@ from hearth.plan.state.desired import DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
+from hearth.plan.state.stack_tree import FindContents, contain_nothing
 from hearth.plan.target.target import DetachedSet
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
-
-FindContents: TypeAlias = Callable[[Child], str]
-"""Returns the retained object that a Namespace contains or a CustomResourceDefinition defines; "" for none."""
-
-
-def contain_nothing(_child: Child) -> str:
-    """Return "": nothing contains a retained object."""
-    return ""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from hearth.model import field_paths, limits, members, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.external_objects import ExternalQuery
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.tenancy import Boundary
 from hearth.model.text.enumeration import enumerate_names
-from hearth.plan.environment import active_environment, inherited_rules
-from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment import inherited_rules
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
@@ -30,14 +31,15 @@ from hearth.plan.resource import (
 from hearth.plan.resource.blocked_status import NoRoom, Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects, WantedObjects
 from hearth.plan.resource.external_status import ExternalObjects
-from hearth.plan.resource.resource_context import FindContents, ResourceContext, contain_nothing
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.state import internal_errors, read_access, requirements, steps
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.read_access import Reader
+from hearth.plan.state.plan_input import PlanInput
+from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.requirements import CollectionStatus, ExternalStatus, Required
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import PendingChange, RollingUpdate, RollingUpdates
@@ -49,40 +51,29 @@ from hearth.template.blueprint import Blueprint, Pending, ResourceBlueprint, Sta
 class ResourcePlanner:
     """Planner for the resources of one blueprint. Caches evaluated manifests while their inputs are unchanged."""
 
-    def __init__(  # noqa: PLR0913, PLR0915 -- each is a separate input of planning
+    def __init__(  # noqa: PLR0913 -- each is a separate input of planning
         self,
         *,
         blueprint: Blueprint,
         stack: StackIdentity,
         kinds: WatchedKinds,
         hashes: HashFunction,
-        reader: Reader,
         rules: HealthRules,
+        plan_input: PlanInput,
+        access: ReadAccess | None = None,
+        rolling: RollingUpdates | None = None,
         on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
-        """reader: where the objects may be, and the account that reads them for the Stack; on_error: receives an
-        unexpected exception, after which that one resource has failed.
+        """access: the reads of the account that reads the objects for the Stack; rolling: the rolling updates as an
+        earlier planner or process left them; on_error: receives an unexpected exception, after which that one resource
+        has failed.
         """
         self.on_error = on_error
         self._errors: dict[str, Retry] = {}
         """Consecutive internal errors by resource."""
-        self.environment: ActiveEnvironment = active_environment.UNRESTRICTED
-        self.rolling = RollingUpdates(blueprint.rolling)
-        self.is_protected: Callable[[str], bool] = lambda _name: False
-        """Whether a completed revision has, or might have, an object of that resource."""
-        self.find_contents: FindContents = contain_nothing
-        """Finds the retained object that a Namespace contains or a CustomResourceDefinition defines."""
+        self.rolling = rolling if rolling is not None else RollingUpdates(blueprint.rolling)
         self.find_obsolete: Callable[[ObjectRef], Child | None] = lambda _ref: None
         """Finds the obsolete object at a reference, which has the label of another resource."""
-        self.detached: Mapping[str, DetachedSet] = {}
-        """Detached StatefulSets by resource. Their successors must have the same names."""
-        self.is_rollback = False
-        self.retry_token = ""
-        """The token of the retry that nested Stacks inherit."""
-        self.is_paused = False
-        self.is_at_rest = False
-        """See `ResourceContext`."""
-        self.reader = reader
         self.unhealthy = UnhealthyTracker(total=len(blueprint.resources))
         self.rules = rules
         self.blueprint = blueprint
@@ -98,6 +89,20 @@ class ResourcePlanner:
             for name, collection in blueprint.collections.items()
         }
         """The collections by their names in `requires`. The caller updates them."""
+        self._access = access
+        self.follow(plan_input)
+
+    def follow(self, plan_input: PlanInput) -> None:
+        """Plan from now on with that input."""
+        self.input = plan_input
+        self.reader = self.find_reader(plan_input.boundary)
+        self._detached = {each.resource: each for each in plan_input.detached}
+        self.externals.find_view = functools.partial(plan_input.find_external, self._stack.uid)
+        self.unhealthy.healing, self.unhealthy.is_completed = plan_input.healing, plan_input.is_completed
+
+    def find_reader(self, boundary: Boundary) -> Reader:
+        """Return the account that reads the objects within that boundary."""
+        return Reader(boundary=boundary, access=self._access)
 
     def update_blueprint(self, blueprint: Blueprint, *, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changes, adds or removes."""
@@ -140,9 +145,9 @@ class ResourcePlanner:
             self._errors.pop(name, None)
         return status
 
-    def find_queries(self) -> dict[str, ExternalQuery]:
-        """Return by name the external objects that the cache must know."""
-        return self.externals.find_queries(reader=self.reader, kinds=self.kinds, rules=self.rules)
+    def find_queries(self, boundary: Boundary) -> dict[str, ExternalQuery]:
+        """Return by name the external objects within that boundary that the cache must know."""
+        return self.externals.find_queries(reader=self.find_reader(boundary), kinds=self.kinds, rules=self.rules)
 
     def refresh_external(self, name: str) -> bool:
         """Assess an external object again; return whether its dependents must be planned again."""
@@ -224,12 +229,12 @@ class ResourcePlanner:
             rules=self.rules,
             records=self.records,
             reader=self.reader,
-            environment=self.environment,
-            find_contents=self.find_contents,
-            detached=self.detached.get(resource.name),
-            is_rollback=self.is_rollback,
-            is_paused=self.is_paused,
-            is_at_rest=self.is_at_rest,
+            environment=self.input.environment,
+            find_contents=self.input.tree.find_contents,
+            detached=self._detached.get(resource.name),
+            is_rollback=self.input.is_rollback,
+            is_paused=self.input.is_paused,
+            is_at_rest=self.input.is_at_rest,
             awaits_repair=any(found.is_held for found in required.values()),
             sources=tuple(child for found in required.values() for child in requirements.find_children(found))
             if "." in resource.api_version
@@ -276,7 +281,7 @@ class ResourcePlanner:
             return kind
         inherited = None
         if resource.is_stack:
-            inherited = inherited_rules.find(self.environment.rules, resource.name, retry=self.retry_token)
+            inherited = inherited_rules.find(self.input.environment.rules, resource.name, retry=self.input.retry_token)
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(
             resource, kind, required=required, read=read, values=values, inherited=inherited
@@ -287,7 +292,7 @@ class ResourcePlanner:
 
     def _create(self, context: ResourceContext, desired: DesiredObject) -> ResourceStatus:
         """Plan the object of a resource that has none."""
-        if self.is_protected(context.name) and (unlisted := self.kinds.find_unlisted()) is not None:
+        if self.input.cleanup.covers(context.name) and (unlisted := self.kinds.find_unlisted()) is not None:
             # The number of the next object is derived from the existing objects. Later it identifies the object that a
             # completed revision needs.
             return blocked_status.waiting(
@@ -356,7 +361,7 @@ class ResourcePlanner:
 
     def _find_detached(self, context: ResourceContext) -> DetachedSet | None:
         """Return the StatefulSet that the resource had, if its Pods and claims still wait for its successor."""
-        detached = self.detached.get(context.name)
+        detached = self._detached.get(context.name)
         if detached is None or not set_replacement.is_followed_by(detached, context.desired):
             return None
         return None if set_replacement.find_next(detached, context.children) is not None else detached

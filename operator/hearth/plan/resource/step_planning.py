@@ -12,10 +12,11 @@ from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, exclusive_things, finished_run, readiness, replica_counts, suspend_object
-from hearth.plan.resource.resource_context import FindContents, ResourceContext
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.stack_tree import FindContents
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Restart, Step
 from hearth.template.blueprint import Blueprint
 

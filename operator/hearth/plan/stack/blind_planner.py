@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hearth.plan.environment.environment_rules import EnvironmentRule
-from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
+from hearth.plan.state.memory import InMemoryState, Observation
 from hearth.template.blueprint import Blueprint
 
 
@@ -40,13 +39,10 @@ class BlindPlanner(StackPlanner):
         """Yield nothing: any rule may match a resource."""
         return iter(())
 
-    def refresh(
-        self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
-    ) -> RefreshResult:
+    def _refresh(self, dirty: Collection[str], observation: Observation) -> None:
         """Plan the suspension of the objects of the resources in `dirty`; nothing while the Stack is not suspended."""
-        if not self.is_suspended:
-            return RefreshResult()
-        return super().refresh(dirty, children=children, memory=memory, now=now)
+        if self.is_suspended:
+            super()._refresh(dirty, observation)
 
     def _refresh_suspension(self, suspension: SuspendPlanner, dirty: Collection[str], observation: Observation) -> None:
         """Plan only suspend steps. Each resource that has an object counts as wanted."""

@@ -6,11 +6,11 @@ deleted child.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hearth.graph import order
-from hearth.model import chunked_work, members, value_class
+from hearth.model import chunked_work, members
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import replacement
@@ -185,91 +185,6 @@ def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
         uids.discard(uid)
         if not uids:
             del index[key]
-
-
-# The obsolete objects that cleanup protects or preserves, so that a failed change destroys nothing.
-
-DATA_KINDS = frozenset(
-    {
-        "PersistentVolumeClaim", "PersistentVolume", "Namespace", "StatefulSet.apps",
-        "CustomResourceDefinition.apiextensions.k8s.io",
-    }
-)  # fmt: skip
-"""Kinds whose objects hold data that cannot be recreated."""
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupPolicy:
-    """Cleanup policy of one target, from start to finish."""
-
-    protected_names: tuple[Set[str], ...] | None = None
-    """The resources of each protected revision; None: any resource may belong to one of them.
-
-    The sets are not merged, because they belong to the blueprints, and each target would need a new set of thousands of
-    names.
-    """
-    is_waived: bool = False
-    """Whether the user waived the protection."""
-    preserves_data: bool = False
-    """Whether objects of `DATA_KINDS` and retained objects stay, because no user requested the current action."""
-
-    def preserves(self, child: Child, *, is_retained: bool) -> bool:
-        """Return whether cleanup preserves that obsolete object.
-
-        is_retained: whether it outlives its resource, which the target lacks. If it were released, the corrected
-        definition would find an object that does not belong to the Stack.
-        """
-        return self.preserves_data and (is_retained or holds_data(child))
-
-    def protects(self, child: Child, *, present: Iterable[Child]) -> bool:
-        """Whether a completed revision may need that object, so that it stays until the target completes.
-
-        present: all existing objects of its resource. When a revision completed, each resource had one object, and all
-        later objects have a higher number. In addition, objects with data may have been preserved, with any number.
-        """
-        if self.is_waived or not self.covers(child.resource):
-            return False
-        return holds_data(child) or all(
-            child.incarnation <= each.incarnation for each in present if not holds_data(each)
-        )
-
-    def covers(self, resource: str) -> bool:
-        """Return whether a protected revision has, or might have, that resource."""
-        return self.protected_names is None or any(resource in names for names in self.protected_names)
-
-
-def holds_data(child: Child) -> bool:
-    """Return whether the object holds data that cannot be recreated."""
-    return child.kind.key in DATA_KINDS
-
-
-# Claims of other Stacks in a tree on an object that one of them no longer needs. A tree is a Stack with all its nested
-# Stacks. An object that moves between Stacks of a tree is handed over.
-
-LOOK_AGAIN = 10.0
-"""Seconds until a claim is looked up again without an event."""
-LOOK_SOON = 1.0
-"""The same, while another Stack is reading its definition."""
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class TreeClaim:
-    """Why an obsolete object stays: another Stack of the tree names it, or might name it."""
-
-    stack: str
-    """`namespace/name`."""
-    resource: str = ""
-    """The resource of that Stack, or "" if the Stack as a whole is not known well enough."""
-    is_certain: bool = False
-    is_foreign: bool = False
-    """Whether another process works on the Stack, so that the object must be offered to it."""
-    is_pending: bool = False
-    """Whether the Stack is about to read a newer definition."""
-
-    def explain(self) -> str:
-        """Explain why the object stays, as text that follows its name."""
-        what = f"resource {self.resource} of Stack {self.stack}" if self.resource else f"Stack {self.stack}"
-        return f"is handed over to {what}" if self.is_certain else f"stays until {what} is known, which may name it"
 
 
 def is_replaceable(child: Child, stack: StackIdentity) -> bool:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from hearth.model import members, value_class
 from hearth.model.child import Child
-from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
-from hearth.plan.resource import enforcement, readiness, resource_context, step_planning, suspend_object
+from hearth.plan.resource import enforcement, readiness, step_planning, suspend_object
 from hearth.plan.resource.desired_objects import WantedObjects
-from hearth.plan.resource.resource_context import FindContents
 from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.retry.backoff import RemovalAttempt
 from hearth.plan.stack import cleanup
-from hearth.plan.stack.cleanup import CleanupPolicy, ObsoleteChildren, TreeClaim
+from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.plan_index import PlanIndex
-from hearth.plan.state import internal_errors
+from hearth.plan.state import internal_errors, stack_tree
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
+from hearth.plan.state.plan_input import PlanInput
 from hearth.plan.state.resource_status import AttemptFailed, AttemptObsolete, ResourceStatus
+from hearth.plan.state.stack_tree import TreeClaim
 from hearth.plan.state.steps import Delete, Release, Step
 from hearth.template.blueprint import Blueprint
 
@@ -32,11 +32,6 @@ from hearth.template.blueprint import Blueprint
 
 PROTECTED: Final = "Protected"
 """The reason of a deletion that `spec.protected` forbids."""
-
-
-def protect_nothing(_child: Child) -> str:
-    """Return "": the object may be deleted."""
-    return ""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,19 +68,22 @@ class DeletionGuard:
 
     desired: Collection[str]
     """The resources of the target."""
-    environment: ActiveEnvironment = active_environment.UNRESTRICTED
+    input: PlanInput
     held_deletions: dict[str, HeldDeletion] = field(default_factory=dict)
     """By UID."""
-    find_protection: Callable[[Child], str] = protect_nothing
-    """Returns why a nested Stack must not be deleted, or "" if it may be deleted."""
     unrecorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The requirements of resources whose deletion must be recorded first, because their requirements are unknown
     afterwards."""
 
+    @property
+    def environment(self) -> ActiveEnvironment:
+        """Return the restrictions on the steps that the user set."""
+        return self.input.environment
+
     def filter(self, uid: str, step: Delete | Release | None) -> Delete | Release | None:
         """Return the step for an obsolete object, or None if it is prevented."""
         self.held_deletions.pop(uid, None)
-        if isinstance(step, Delete) and (protection := self.find_protection(step.child)):
+        if isinstance(step, Delete) and (protection := self.input.tree.explain_protection(step.child)):
             self.held_deletions[uid] = HeldDeletion(child=step.child, protection=protection)
             return None
         if self.environment.is_unrestricted or not isinstance(step, Delete) or step.child.resource in self.desired:
@@ -141,9 +139,6 @@ class WithheldObject:
 class CleanupPlanner:
     """Planner of the obsolete objects of one Stack."""
 
-    find_contents: FindContents = staticmethod(resource_context.contain_nothing)
-    """Finds the retained object of the tree that a Namespace contains or a CustomResourceDefinition defines; "" for
-    none."""
     _is_freed = False
     """Whether an object that was withheld at the last refresh no longer is."""
 
@@ -154,6 +149,7 @@ class CleanupPlanner:
         index: PlanIndex,
         records: SuspendRecords,
         wanted: WantedObjects,
+        plan_input: PlanInput,
         on_error: OnError,
     ) -> None:
         """Create a planner without objects. index: receives the steps; on_error: see `StackPlanner`."""
@@ -163,11 +159,7 @@ class CleanupPlanner:
         self.withheld: dict[str, WithheldObject] = {}
         """By UID: the obsolete objects that other Stacks of the tree name, or might name. The Stack waits for none of
         them."""
-        self.find_tree_claim: Callable[[Child], TreeClaim | None] = lambda _child: None
-        """Finds the claim of another Stack of the tree on an object; None for none."""
-        self.guard = DeletionGuard(desired=blueprint.resources)
-        self.has_foreign: Callable[[], bool] = lambda: False
-        """Whether another process works on a Stack of the tree."""
+        self.guard = DeletionGuard(desired=blueprint.resources, input=plan_input)
         self._blueprint = blueprint
         self._index = index
         self._records = records
@@ -179,7 +171,6 @@ class CleanupPlanner:
         self._moving: dict[str, None] = {}
         """The resources that name an object which became obsolete since the planner last emptied this map."""
         self._on_error = on_error
-        self._policy = CleanupPolicy()
         self._by_resource: dict[str, tuple[Child, ...]] = {}
         self._users = UsageIndex()
         self._was = (False, False, False)
@@ -198,15 +189,15 @@ class CleanupPlanner:
         self._blueprint = blueprint
         self.guard.desired = blueprint.resources
 
-    def set_policy(self, policy: CleanupPolicy) -> None:
-        """Change the policy. The next refresh plans the deletions that it allows."""
-        self._policy = policy
-        self.refresh_all()
+    @property
+    def _input(self) -> PlanInput:
+        return self.guard.input
 
-    def set_environment(self, environment: ActiveEnvironment) -> None:
-        """Change the environment. The next refresh follows it."""
-        self.guard.environment = environment
-        self.refresh_all()
+    def follow(self, plan_input: PlanInput) -> None:
+        """Plan from now on with that input. If it allows other deletions, the next refresh plans all objects."""
+        before, self.guard.input = self.guard.input, plan_input
+        if (before.cleanup, before.environment) != (plan_input.cleanup, plan_input.environment):
+            self.refresh_all()
 
     def refresh_all(self) -> None:
         """Plan all objects again at the next refresh."""
@@ -233,7 +224,7 @@ class CleanupPlanner:
             # The usual case, for every resource in every full refresh.
             return
         after = tuple(child for child in children if child.is_identified and child is not chosen)
-        if self._policy.preserves_data:
+        if self._input.cleanup.preserves_data:
             after = self._spare(name, after)
         if self.withheld:
             after = self._exclude_withheld(name, after)
@@ -272,7 +263,7 @@ class CleanupPlanner:
         for uid in [uid for uid, child in self.preserved.items() if child.resource == name]:
             del self.preserved[uid]
         for child in obsolete:
-            if self._policy.preserves(child, is_retained=self._is_left_retained(child)):
+            if self._input.cleanup.preserves(child, is_retained=self._is_left_retained(child)):
                 self.preserved[child.uid] = child
         return tuple(child for child in obsolete if child.uid not in self.preserved)
 
@@ -293,7 +284,7 @@ class CleanupPlanner:
         naming = self._wanted.find_naming(child)
         if naming is not None:
             return naming.resource == by
-        return by != child.uid or self.find_tree_claim(child) is None
+        return by != child.uid or self._input.tree.find_claim(child) is None
 
     def claim(self, child: Child | None, children: ObservedChildren) -> None:
         """Exclude from the cleanup an object that belonged to another resource until it was relabeled."""
@@ -366,7 +357,7 @@ class CleanupPlanner:
         """
         if not self._is_unnamed(child):
             return None
-        if (claim := self.find_tree_claim(child)) is not None or not self.withheld:
+        if (claim := self._input.tree.find_claim(child)) is not None or not self.withheld:
             return claim
         keys = cleanup.find_keys(child)
         users = (each for each in self.withheld.values() if not set(keys).isdisjoint(each.child.requires))
@@ -380,7 +371,7 @@ class CleanupPlanner:
         self._set(child.resource, before, tuple(each for each in before if each.uid != child.uid))
         self.obsolete.changed.pop(child.uid, None)
         self.guard.filter(child.uid, None)
-        self._index.plan(child.uid, step=None, wake_at=now + cleanup.LOOK_AGAIN)
+        self._index.plan(child.uid, step=None, wake_at=now + stack_tree.LOOK_AGAIN)
 
     def _refresh_one(self, uid: str, child: Child | None, memory: InMemoryState, *, now: float) -> None:
         if child is None:
@@ -393,7 +384,7 @@ class CleanupPlanner:
         attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
         leave = (
-            step_planning.plan_removal(child, self._blueprint, self.find_contents)
+            step_planning.plan_removal(child, self._blueprint, self._input.tree.find_contents)
             if child is not None and may_go
             else None
         )
@@ -414,8 +405,8 @@ class CleanupPlanner:
         if is_leaving or uid in self.guard.held_deletions:
             return None
         if claim is not None:
-            return now + cleanup.LOOK_SOON
-        return now + cleanup.LOOK_AGAIN if self.has_foreign() else None
+            return now + stack_tree.LOOK_SOON
+        return now + stack_tree.LOOK_AGAIN if self._input.tree.has_foreign() else None
 
     def _restore(self, child: Child | None, memory: InMemoryState) -> Step | None:
         """Make the step that resumes a suspended obsolete object while a resource has failed or is stopped."""
@@ -439,7 +430,7 @@ class CleanupPlanner:
         if is_ready:
             return True
         status = self._index.statuses.get(child.resource)
-        if self._policy.is_waived:
+        if self._input.cleanup.is_waived:
             # A request for cleanup makes room for the next object. It does not override the reasons that delay that object.
             return status is None or not enforcement.is_held(status)
         if self._is_kept(child) or self._is_in_service(child):
@@ -458,7 +449,7 @@ class CleanupPlanner:
         """Return whether a completed revision needs that object."""
         status = self._index.statuses.get(child.resource)
         chosen = (status.child,) if status is not None and status.child is not None else ()
-        return self._policy.protects(child, present=(*self._by_resource.get(child.resource, ()), *chosen))
+        return self._input.cleanup.protects(child, present=(*self._by_resource.get(child.resource, ()), *chosen))
 
     def _is_in_service(self, child: Child) -> bool:
         """Return whether the object is a removed member that is ready while too few other members are.

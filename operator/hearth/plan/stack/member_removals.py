@@ -90,9 +90,13 @@ class MemberRemovals:
         if collection in self._found:
             self._found[collection].is_confirmed = True
 
-    def release(self) -> None:
-        """Release all waiting members at the request of the user, including those that are detected after a restart."""
-        self.is_releasing = True
+    def release(self, blueprint: Blueprint) -> None:
+        """Release all waiting members at the request of the user, including those that are detected after a restart.
+
+        Without a collection that limits its removals, none can be waiting.
+        """
+        is_limited = any(each.max_removed is not None for each in blueprint.collections.values())
+        self.is_releasing = self.is_releasing or is_limited or bool(blueprint.unresolved)
 
     def forget(self) -> None:
         """Forget everything: no collection has a limit."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hearth.model import value_class
+from hearth.model.child import Child
 from hearth.model.phases import ConditionType
 from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.resource_status import (
@@ -15,22 +17,45 @@ from hearth.plan.state.resource_status import (
     ResourceState,
     ResourceStatus,
 )
+from hearth.plan.state.rolling_updates import BatchEnd
+from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Step
 
 NAMED_AT_MOST = 5
 """Number of resources that one condition names. The others are counted."""
 
 
-@dataclass(slots=True)
-class RefreshResult:
-    """Result of one refresh, apart from the statuses and steps that the planner keeps."""
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class FailedResource:
+    """A resource whose object has failed permanently."""
 
+    name: str
+    status: ResourceStatus
+    child: Child
+    run: RunPolicy | None
+    """The policy of work that runs to completion; None for other resources."""
+
+
+@dataclass(slots=True)
+class PlanResult:
+    """Result of one plan, apart from the statuses and steps that the planner keeps."""
+
+    dirty: Collection[str] = ()
+    """The names and keys that were planned again, without their dependents."""
     planned: list[str] = field(default_factory=list)
     """The keys of the newly planned steps."""
-    newly_failed: list[str] = field(default_factory=list)
-    """The resources with a terminal failure that is not counted yet."""
     memory_updates: list[MemoryUpdate] = field(default_factory=list)
     """The changes of the in-memory state, in order."""
+    failures: Sequence[FailedResource] = ()
+    """The resources with a permanent failure that is not counted yet."""
+    unconfirmed: Sequence[str] = ()
+    """The collections that only wait for one answer: whether the kinds that they are made from still exist."""
+    parting: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The deletions to record before they start, by resource, with its requirements."""
+    batch_ends: Sequence[BatchEnd] = ()
+    """The ends of the last batches of rolling updates."""
+    surge: int = 0
+    """How many members a group needs beyond its size."""
 
 
 class NamesByState(dict[ResourceState, dict[str, None]]):
@@ -100,8 +125,10 @@ class PlanIndex:
     conditions: ConditionAggregator = field(default_factory=ConditionAggregator)
     stopped: dict[str, str] = field(default_factory=dict)
     """The hook that stops a resource, by resource."""
-    result: RefreshResult = field(default_factory=RefreshResult)
-    """The result of the current refresh so far."""
+    result: PlanResult = field(default_factory=PlanResult)
+    """The result of the current plan so far."""
+    newly_failed: dict[str, None] = field(default_factory=dict)
+    """The resources with a permanent failure that was found by the current plan."""
     find_due: Callable[[str, Step], float] = lambda _key, _step: 0.0
     """Returns the monotonic time in seconds from which the step under a key may start."""
     now: float = 0.0

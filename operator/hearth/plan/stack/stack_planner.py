@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from hearth.model import members
 from hearth.model.child import UNPROVEN, Child
-from hearth.model.external_objects import ExternalQuery, ExternalView
+from hearth.model.external_objects import ExternalQuery
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
@@ -23,27 +23,24 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import blocked_status, definition_warnings, enforcement, resource_planner
 from hearth.plan.resource.desired_objects import WantedObjects
 from hearth.plan.resource.enforcement import HeldPart
-from hearth.plan.resource.resource_context import FindContents
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.retry.step_governor import Work, WorkType
-from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
-from hearth.plan.stack.member_growth import MemberGrowth
 from hearth.plan.stack.member_removals import MemberRemovals
-from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
+from hearth.plan.stack.plan_index import ConditionAggregator, FailedResource, PlanIndex, PlanResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
 from hearth.plan.state import internal_errors, requirements, steps
 from hearth.plan.state.desired import DesiredObject
-from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
+from hearth.plan.state.member_growth import MemberGrowth
 from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
+from hearth.plan.state.plan_input import PlanInput
 from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.requirements import CollectionStatus, ExternalStatus
 from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Apply, Delete, DeletePart, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
-from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
@@ -58,8 +55,6 @@ class StackPlanner:
     _warned_blueprint: Blueprint | None = None
     """The blueprint of `_warnings`."""
     _warnings: tuple[str, ...] = ()
-    _idle: tuple[EnvironmentRule, ...] = ()
-    """The rules that match no resource of the blueprint."""
     _removals_blueprint: Blueprint | None = None
     """The blueprint of the last decision about removed members."""
     _changed: Collection[str] = ()
@@ -71,7 +66,7 @@ class StackPlanner:
     _parts: Collection[str] = ()
     """The keys of all steps for parts at the last refresh."""
 
-    def __init__(  # noqa: PLR0913 -- each is a separate input of the planning
+    def __init__(  # noqa: PLR0913, PLR0915 -- each is a separate input of the planning
         self,
         *,
         blueprint: Blueprint,
@@ -79,14 +74,18 @@ class StackPlanner:
         kinds: WatchedKinds,
         hashes: HashFunction,
         rules: HealthRules,
-        boundary: Boundary,
+        plan_input: PlanInput,
         access: ReadAccess | None = None,
+        rolling: RollingUpdates | None = None,
+        removals: MemberRemovals | None = None,
         on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
-        """Create an empty planner; `refresh` with every name fills it.
+        """Create an empty planner; a full `plan` fills it.
 
-        rules: health by kind; boundary: where the children may be, and which account writes them; access: the reads of
-        that account; on_error: receives an unexpected exception and its resource, while other resources continue.
+        rules: health by kind; plan_input: the input that counts until the first plan; access: the reads of the account
+        that writes the children; rolling: the rolling updates as an earlier planner or process left them; removals: as
+        an earlier planner left them; on_error: receives an unexpected exception and its resource, while other resources
+        continue.
         """
         self.blueprint = blueprint
         self._index = index = PlanIndex()
@@ -102,8 +101,10 @@ class StackPlanner:
             stack=stack,
             kinds=kinds,
             hashes=hashes,
-            reader=Reader(boundary=boundary, access=access),
             rules=rules,
+            plan_input=plan_input,
+            access=access,
+            rolling=rolling,
             on_error=on_error,
         )
         self.externals: Mapping[str, ExternalStatus] = self._planner.externals.statuses
@@ -118,6 +119,7 @@ class StackPlanner:
             index=index,
             records=self._planner.records,
             wanted=self.wanted,
+            plan_input=plan_input,
             on_error=on_error,
         )
         self._planner.find_obsolete = self._cleanup.obsolete.find_at
@@ -127,12 +129,13 @@ class StackPlanner:
         self.deletion_guard = self._cleanup.guard
         self._blocked: set[str] = set()
         """Members that are not created while too many others wait to be removed."""
-        self.removals = MemberRemovals()
-        """Decides which members may be removed without an edit by the user. The caller keeps it for the next
-        planner."""
-        self.growth = MemberGrowth()
-        """Decides which members are created while their list grows with them. The caller keeps it as well."""
+        self.removals = removals if removals is not None else MemberRemovals()
+        """Decides which members may be removed without an edit by the user."""
+        self._growth = MemberGrowth()
+        """Decides which members are created while their list grows with them."""
         self._order = find_order(blueprint)
+        self._idle = self._find_idle()
+        """The rules that match no resource of the blueprint."""
 
     @property
     def definition_warnings(self) -> tuple[str, ...]:
@@ -198,13 +201,9 @@ class StackPlanner:
             return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
-    def find_queries(self) -> dict[str, ExternalQuery]:
-        """Return, by name, the external objects that the cache must hold, without unreadable ones."""
-        return self._planner.find_queries()
-
-    def set_external_views(self, find_view: Callable[[str], ExternalView]) -> None:
-        """Set the cached state of an external object, by its name in the template."""
-        self._planner.externals.find_view = find_view
+    def find_queries(self, boundary: Boundary) -> dict[str, ExternalQuery]:
+        """Return, by name, the external objects that the cache must hold, without those outside of the boundary."""
+        return self._planner.find_queries(boundary)
 
     def update_blueprint(self, blueprint: Blueprint) -> bool:
         """Continue with a blueprint if only manifests and members of collections differ; return whether that was so.
@@ -229,113 +228,62 @@ class StackPlanner:
         self._changed = changed
         return True
 
-    def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
-        """Set how to find claims of other Stacks of the tree, and whether another process works on any of them."""
-        self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
-
-    def set_protection(self, find_protection: Callable[[Child], str]) -> None:
-        """Set the function that returns why a nested Stack must not be deleted; "" if it may be."""
-        self.deletion_guard.find_protection = find_protection
-
-    def set_contents(self, find_contents: FindContents) -> None:
-        """Set the function that finds the retained object in a Namespace or of a CustomResourceDefinition."""
-        self._cleanup.find_contents = self._planner.find_contents = find_contents
-
     @functools.cached_property
     def nested(self) -> tuple[str, ...]:
         """Return the resources that are Stacks or ResourceGroups."""
         return tuple(name for name, resource in self.blueprint.resources.items() if resource.is_stack)
-
-    def set_cleanup_policy(self, cleanup_policy: CleanupPolicy) -> None:
-        """Change the cleanup policy. The next refresh plans the deletions that it allows."""
-        self._cleanup.set_policy(cleanup_policy)
-        self._planner.is_protected = cleanup_policy.covers
 
     @property
     def rolling(self) -> RollingUpdates:
         """The rolling updates of collections."""
         return self._planner.rolling
 
-    def set_rolling(self, rolling: RollingUpdates) -> None:
-        """Set the rolling updates as an earlier planner or process left them, before the first refresh."""
-        self._planner.rolling = rolling
-
-    def set_healing(self, healing: HealingPolicy, *, is_completed: bool) -> set[str]:
-        """Change the healing policy; return the names to refresh because of that."""
-        if (self._unhealthy.healing, self._unhealthy.is_completed) == (healing, is_completed):
-            return set()
-        self._unhealthy.healing, self._unhealthy.is_completed = healing, is_completed
-        return {*self.by_state[ResourceState.FAILED], *self.by_state[ResourceState.RETRYING], *self._unhealthy.names}
-
-    def set_boundary(self, boundary: Boundary) -> bool:
-        """Set where the children may be, and the account that writes them; return whether that changed, so all names
-        need a refresh.
-        """
-        before = self._planner.reader
-        if before.boundary == boundary:
-            return False
-        self._planner.reader = Reader(boundary=boundary, access=before.access)
-        return True
-
     @property
     def reader(self) -> Reader:
         """Return the account that reads the Stack's objects."""
         return self._planner.reader
 
-    def set_target(self, target: Target | None) -> set[str]:
-        """Set the target's decisions about single resources; return the resources that must be planned again."""
-        planner, is_rollback = self._planner, target is not None and target.is_rollback
-        changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not planner.is_rollback else set()
-        planner.is_rollback = is_rollback
-        if planner.detached or (target is not None and target.detached):
-            before = planner.detached
-            planner.detached = {each.resource: each for each in target.detached} if target is not None else {}
-            found = {*before.items(), *planner.detached.items()} - (before.items() & planner.detached.items())
-            changed |= {name for name, _ in found}
-        return changed
-
-    def set_paused(self, *, is_paused: bool, is_completed: bool) -> bool:
-        """Set whether steps may start; return whether that changed, so that all names need a refresh.
-
-        is_completed: whether the target was completed before.
-        """
-        planner = self._planner
-        before = (planner.is_paused, planner.is_at_rest)
-        planner.is_paused, planner.is_at_rest = is_paused, is_paused and is_completed
-        return before != (planner.is_paused, planner.is_at_rest)
-
-    def set_suspended(self, *, is_suspended: bool) -> bool:
-        """Set whether the Stack is suspended; return whether that changed, so that all names need a refresh."""
-        if is_suspended == (self.suspension is not None):
-            return False
-        planner = self._planner
-        self.suspension = None
-        if is_suspended:
-            self.suspension = SuspendPlanner(
-                rules=planner.rules, records=planner.records, reader=planner.reader, on_error=planner.on_error
-            )
-        self._index.forget_steps()
-        self._cleanup.refresh_all()
-        return True
-
-    def set_retry(self, token: str) -> set[str]:
-        """Set the token of the retry that nested Stacks inherit; return the names to refresh because of that."""
-        if token == self._planner.retry_token:
-            return set()
-        self._planner.retry_token = token
-        return set(self.nested)
+    @property
+    def input(self) -> PlanInput:
+        """Return the input of the last plan, or before the first one, the input that counts until then."""
+        return self._planner.input
 
     @property
     def environment(self) -> ActiveEnvironment:
-        """Return the environment that restricts the steps, see `set_environment`."""
-        return self.deletion_guard.environment
+        """Return the environment that restricts the steps."""
+        return self.input.environment
 
-    def set_environment(self, environment: ActiveEnvironment) -> None:
-        """Change the environment. The cleanup follows at once; resources follow at their next refresh."""
-        if environment.rules != self.environment.rules:
-            self._idle = tuple(environment.rules.find_unmatched(self.blueprint.resources, nested=self.nested))
-        self._planner.environment = environment
-        self._cleanup.set_environment(environment)
+    def _follow(self, plan_input: PlanInput) -> set[str]:
+        """Plan from now on with that input; return the names whose own part of it differs."""
+        before, planner, by_state = self.input, self._planner, self.by_state
+        planner.follow(plan_input)
+        self._cleanup.follow(plan_input)
+        changed = plan_input.find_changed(before)
+        if (plan_input.healing, plan_input.is_completed) != (before.healing, before.is_completed):
+            changed |= {*by_state[ResourceState.FAILED], *by_state[ResourceState.RETRYING], *self._unhealthy.names}
+        if plan_input.is_rollback is not before.is_rollback:
+            changed |= {*by_state[ResourceState.FAILED]}
+        if plan_input.retry_token != before.retry_token:
+            changed |= {*self.nested}
+        if plan_input.environment.rules != before.environment.rules:
+            self._idle = self._find_idle()
+        if plan_input.is_suspended is not self.is_suspended:
+            # Not before the first plan: without a view of its objects, a suspended Stack would count as complete.
+            self.suspension = (
+                SuspendPlanner(
+                    rules=planner.rules, records=planner.records, reader=planner.reader, on_error=planner.on_error
+                )
+                if plan_input.is_suspended
+                else None
+            )
+            self._index.forget_steps()
+            self._cleanup.refresh_all()
+        elif self.suspension is not None:
+            self.suspension.reader = planner.reader
+        return changed
+
+    def _find_idle(self) -> tuple[EnvironmentRule, ...]:
+        return tuple(self.environment.rules.find_unmatched(self.blueprint.resources, nested=self.nested))
 
     def find_idle_rules(self) -> Iterator[EnvironmentRule]:
         """Find the rules that match no resource of the blueprint, and no resource that still has an object."""
@@ -345,23 +293,51 @@ class StackPlanner:
         """Find the deleted resources that still stop at their post-delete hook."""
         return self._cleanup.find_post_delete_stops()
 
-    def all_names(self, children: ObservedChildren) -> set[str]:
-        """Return every name that a full refresh must include."""
+    def _list_names(self, children: ObservedChildren) -> set[str]:
+        """Return every name that a full plan includes."""
         return {*self.blueprint.externals, *self.blueprint.resources, *children.resources(), *self._cleanup.names}
 
-    def refresh(
-        self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
-    ) -> RefreshResult:
-        """Plan the resources and obsolete objects in `dirty` again, and everything that depends on them.
+    def plan(
+        self, plan_input: PlanInput, observation: Observation, dirty: Collection[str] = (), *, is_full: bool = False
+    ) -> PlanResult:
+        """Plan again: everything in `dirty`, the resources that the input concerns, and their dependents.
 
-        dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; memory: only read.
+        dirty: resource names (also from labels, even if unknown to the blueprint) and keys of steps; is_full: plan every
+        name.
         """
-        result = self._index.result = RefreshResult()
-        self._index.find_due, self._index.now = memory.find_due, now
-        observation = Observation(children=children, memory=memory, now=now)
+        changed: Collection[str] = ()
+        is_turned = plan_input.is_suspended is not self.is_suspended
+        if is_turned or plan_input != self.input:
+            is_full = is_full or is_turned or plan_input.needs_full_plan(self.input)
+            changed = self._follow(plan_input)
+        dirty = {*dirty, *(self._list_names(observation.children) if is_full else changed)}
+        result = self._index.result = PlanResult(dirty=dirty)
+        self._index.find_due, self._index.now = observation.memory.find_due, observation.now
         if self._changed:
-            dirty = {*dirty, *self._changed}
+            dirty.update(self._changed)
             self._changed = ()
+        self._index.newly_failed = {}
+        self._refresh(dirty, observation)
+        if self._index.newly_failed:
+            result.failures = list(self._find_failures())
+        result.unconfirmed = self.removals.list_questions(now=observation.now)
+        result.parting = self.deletion_guard.take_unrecorded()
+        if self.blueprint.rolling:
+            result.batch_ends, result.surge = self.rolling.ends(), self.rolling.find_surge()
+        # A settled Stack need not keep the result of its last plan.
+        self._index.result = PlanResult()
+        return result
+
+    def _find_failures(self) -> Iterator[FailedResource]:
+        """Find the permanent failures that are not counted yet."""
+        for name in self._index.newly_failed:
+            status, desired = self.statuses[name], self.find_desired(name)
+            if status.child is not None:
+                run = desired.resource.run if desired is not None else None
+                yield FailedResource(name=name, status=status, child=status.child, run=run)
+
+    def _refresh(self, dirty: Collection[str], observation: Observation) -> None:
+        """Plan the dirty resources and objects, and their dependents."""
         if self.withheld:
             # A withheld object may have another owner now.
             dirty = {*dirty, *(each.child.resource for uid, each in self.withheld.items() if uid in dirty)}
@@ -371,11 +347,8 @@ class StackPlanner:
             self._refresh_resources(dirty, observation)
             ready, may_miss, short = self.is_ready, self.kinds.find_unlisted() is not None, self.rolling.find_short()
             self._cleanup.refresh(dirty, observation, is_ready=ready, short=short, may_miss=may_miss)
-        if memory.parts or self._parts:
-            self._refresh_parts(memory, now=now)
-        # A settled Stack need not keep the results of its last refresh.
-        self._index.result = RefreshResult()
-        return result
+        if observation.memory.parts or self._parts:
+            self._refresh_parts(observation.memory, now=observation.now)
 
     def take_step(self, key: str) -> Step | None:
         """Remove and return the step to execute now under that key.
@@ -421,7 +394,7 @@ class StackPlanner:
         dirty = {
             *dirty,
             *self._refresh_removals(dirty, children, now=now),
-            *self.growth.update(self.blueprint, children),
+            *self._growth.update(self.blueprint, children, self.input.growth_limits),
         }
         for name in dirty:
             if name not in resources:
@@ -431,13 +404,6 @@ class StackPlanner:
         while permitted := self.rolling.choose(now=now):
             self._refresh_queue(RefreshQueue(self.blueprint, permitted), observation)
         self._index.plan(NEXT_BATCH, step=None, wake_at=self.rolling.find_due(now=now))
-
-    def release_members(self) -> None:
-        """Release all members whose objects stay because there are too many, at the request of the user."""
-        if self.blueprint.unresolved or any(
-            each.max_removed is not None for each in self.blueprint.collections.values()
-        ):
-            self.removals.release()
 
     def _refresh_removals(self, dirty: Collection[str], children: ObservedChildren, *, now: float) -> Collection[str]:
         """Decide which members may be removed; return those whose objects became obsolete or are no longer obsolete.
@@ -555,7 +521,7 @@ class StackPlanner:
         Each new member has another name, so its own record would never delay it.
         """
         root = members.root_of(name)
-        if excess := self.growth.explain(name):
+        if excess := self._growth.explain(name):
             reason = blocked_status.LIMIT_REACHED
             return blocked_status.waiting(excess, child=status.child, reason=reason, cause=Cause.OTHER)
         if self.removals.is_full(root):
@@ -583,7 +549,7 @@ class StackPlanner:
         if status.is_ready and status.child is not None and memory.is_news(name, status.child.uid):
             self._index.result.memory_updates.append(ResourceReady(resource=name, uid=status.child.uid))
         if status.is_terminal and status.child is not None and status.child.uid not in memory.counted_failures:
-            self._index.result.newly_failed.append(name)
+            self._index.newly_failed[name] = None
         self._index.plan(name, step=status.step, wake_at=status.requeue_at)
 
     def _plan_restoring(self, before: ResourceStatus | None, after: ResourceStatus) -> None:

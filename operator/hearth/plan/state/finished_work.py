@@ -106,7 +106,7 @@ class FinishedWork:
         """Return whether the stored status lacks any entry."""
         return any(pair not in self._recorded for pair in find_pairs(self.entries)) if self.entries else False
 
-    def apply(self, update: WorkFinished | WorkForgotten) -> None:
+    def apply_update(self, update: WorkFinished | WorkForgotten) -> None:
         """Apply a memory update of the planner."""
         match update:
             case WorkFinished():

@@ -62,7 +62,7 @@ class RefusedChange(NamedTuple):
 class InMemoryState:
     """In-memory state of one Stack. Losing it costs at most one extra read or retry, never correctness.
 
-    Planning only reads it, and returns the changes that it finds necessary (`apply`).
+    Planning only reads it, and returns the changes that it finds necessary (`apply_updates`).
     """
 
     attempts: dict[str, Attempt] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class InMemoryState:
                 del table[uid]
         self.tidy_above = 2 * len(live) + SLACK
 
-    def apply(self, updates: Iterable[MemoryUpdate], *, now: float) -> None:
+    def apply_updates(self, updates: Iterable[MemoryUpdate], *, now: float) -> None:
         """Apply the updates that planning returned, and forget expired drift conflicts. now: monotonic seconds."""
         for update in updates:
             match update:
@@ -170,7 +170,7 @@ class InMemoryState:
                 case SilenceNoticed():
                     self.silent_since.setdefault(update.uid, now)
                 case WorkFinished() | WorkForgotten():
-                    self.finished.apply(update)
+                    self.finished.apply_update(update)
                 case _:
                     assert_never(update)
         self._forget_expired(now)

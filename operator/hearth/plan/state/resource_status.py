@@ -143,7 +143,7 @@ class ResourceCondition:
 
 
 # Changes of the in-memory state that planning finds necessary. Planning only reads that state; the caller applies them
-# afterwards (`InMemoryState.apply`).
+# afterwards (`InMemoryState.apply_updates`).
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,10 +44,8 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
 )
 def test_who_continues(order: str, passed: tuple[tuple[str, str], ...]) -> None:
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}))
-    planner.set_environment(
-        ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]}))
-    )
-    World().refresh(planner)
+    rules = environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]})
+    World().refresh(planner, environment=ActiveEnvironment(rules=rules))
     answer = stack_requests.answer_continue(
         order, planner, breakpoint_waits.StackAddress(name="shop", namespace="prod")
     )

@@ -324,16 +324,14 @@ def world() -> World:
 
 def test_at_rest_the_resource_and_what_is_made_from_it_stay_ready(world: World) -> None:
     planner = make_planner()
-    planner.set_paused(is_paused=True, is_completed=True)
-    assert world.refresh(planner) == ["a"]
+    assert world.refresh(planner, is_paused=True, target=blueprints.COMPLETED) == ["a"]
     assert [each.state for each in planner.statuses.values()] == [ResourceState.READY, ResourceState.READY]
     assert [each.type for each in planner.conditions.conditions()] == ["Drifted"]
 
 
 def test_before_the_target_is_completed_what_drifted_is_not_ready(world: World) -> None:
     planner = make_planner()
-    planner.set_paused(is_paused=True, is_completed=False)
-    world.refresh(planner)
+    world.refresh(planner, is_paused=True)
     states = [each.state for each in planner.statuses.values()]
     assert states == [ResourceState.PROGRESSING, ResourceState.WAITING]
     assert [each.type for each in planner.conditions.conditions()] == ["Drifted"]
@@ -342,12 +340,12 @@ def test_before_the_target_is_completed_what_drifted_is_not_ready(world: World) 
 
 def test_a_change_of_the_pause_plans_everything_again(world: World) -> None:
     planner = make_planner()
-    assert planner.set_paused(is_paused=True, is_completed=True)
-    assert not planner.set_paused(is_paused=True, is_completed=True)
-    world.refresh(planner)
-    assert planner.set_paused(is_paused=False, is_completed=True)
-    assert world.refresh(planner) == ["a"]
+    both = {"a", "b"}
+    assert world.plan(planner, is_paused=True, target=blueprints.COMPLETED).dirty == both
+    assert world.plan(planner).dirty == set()
+    resumed = world.plan(planner, is_paused=False)
+    assert (resumed.dirty, resumed.planned) == (both, ["a"])
     assert isinstance(planner.ready_steps["a"], Apply)
     assert list(planner.conditions.conditions()) == []
     assert planner.statuses["b"].state is ResourceState.WAITING
-    assert not planner.set_paused(is_paused=False, is_completed=False)
+    assert world.plan(planner, target=None).dirty == set()

@@ -8,8 +8,9 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan.resource import decide, resource_context, step_planning
+from hearth.plan.resource import decide, step_planning
 from hearth.plan.retry.backoff import Attempt
+from hearth.plan.state import stack_tree
 from hearth.plan.state.desired import with_adopted
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, Release
@@ -75,7 +76,7 @@ def test_what_is_kept_is_released_and_all_else_deleted(
 ) -> None:
     _, child = make_world()
     changed = dataclasses.replace(child, **change)  # type: ignore[arg-type]  # a table
-    step = step_planning.plan_removal(changed, blueprint, resource_context.contain_nothing)
+    step = step_planning.plan_removal(changed, blueprint, stack_tree.contain_nothing)
     assert type(step) is expected
 
 

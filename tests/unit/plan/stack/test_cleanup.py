@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from hearth.model.child import Child
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
-from hearth.plan.stack.cleanup import CleanupPolicy, ObsoleteChildren, incarnation_key
+from hearth.plan.stack.cleanup import ObsoleteChildren, incarnation_key
 from hearth.plan.stack.cleanup_planner import UsageIndex
+from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from support.units import blueprints, signing

@@ -104,14 +104,14 @@ def test_the_user_lets_go() -> None:
     blueprint = make_blueprint("d")
     removals = decide(blueprint, *"abcd")
     assert "3 members are no longer wanted" in next(removals.describe("kubectl annotate"))
-    removals.release()
+    removals.release(blueprint)
     assert removals.update(blueprint, existing(*"abcd"), now=9.0) == {f"quota[{key}]" for key in "abc"}
     assert (find_held(removals, blueprint, *"abcd"), removals.is_releasing) == ([], True)
     removals.update(blueprint, existing("d"), now=10.0)
     assert not removals.is_releasing
 
     restarted = MemberRemovals()
-    restarted.release()
+    restarted.release(blueprint)
     restarted.update(blueprint, existing(*"abcd"), now=0.0)
     assert find_held(restarted, blueprint, *"abcd") == []
     assert find_held(decide(make_blueprint(), *"efgh", now=99.0, removals=removals), make_blueprint(), *"efgh") == list(

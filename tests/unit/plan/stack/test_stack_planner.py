@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hearth.model.child import Child, FieldOwnership, Path
 from hearth.plan.retry.backoff import ApplyAttempt, Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, affected_keys
 from hearth.template.blueprint import CollectionBlueprint
@@ -174,9 +175,12 @@ def test_a_kind_that_is_not_watched_yet_is_not_written() -> None:
 
 
 def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
+    plan_input = dataclasses.replace(blueprints.TRUSTED_INPUT, cleanup=CleanupPolicy(protected_names=()))
     world, planner = (
         World(),
-        blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched={blueprints.GADGET}),
+        blueprints.make_planner(
+            blueprints.make_blueprint({"a": []}), unwatched={blueprints.GADGET}, plan_input=plan_input
+        ),
     )
     world.settle(planner)
     assert (planner.is_ready, planner.is_complete) == (True, False)

@@ -179,7 +179,7 @@ def test_members_that_only_move_are_not_planned_again() -> None:
     world, planner = blueprints.settle(first)
     before = dict(planner.statuses)
     assert planner.update_blueprint(compile_it(FREE, [{"name": "new", "size": 1}, *ZONES], first))
-    result = planner.refresh((), children=world, memory=world.memory, now=world.now)
+    result = world.plan(planner)
     assert result.planned == ["workers[new]"]
     assert [name for name, status in planner.statuses.items() if before.get(name) is not status] == ["workers[new]"]
 
@@ -194,9 +194,9 @@ def test_the_first_member_of_a_collection_needs_another_planner() -> None:
 
 def test_members_that_rules_may_name_need_another_planner() -> None:
     first = compile_it(FREE, ZONES)
-    _, planner = blueprints.settle(first)
+    world, planner = blueprints.settle(first)
     rules = environment_rules.parse({"breakpoints": [{"resource": "workers[new]", "at": ["PreCreate"]}]})
-    planner.set_environment(ActiveEnvironment(rules=rules))
+    world.refresh(planner, environment=ActiveEnvironment(rules=rules))
     assert not planner.update_blueprint(compile_it(FREE, [*ZONES, {"name": "new", "size": 1}], first))
     assert planner.update_blueprint(compile_it(FREE, [{**ZONES[0], "size": 9}, *ZONES[1:]], first))
 
@@ -218,7 +218,7 @@ def test_one_changed_element_costs_the_same_however_many_there_are() -> None:
     blueprint = compile_it(resources, zones, first)
     begun = time.thread_time()
     assert planner.update_blueprint(blueprint)
-    result = planner.refresh((), children=world, memory=world.memory, now=world.now)
+    result = world.plan(planner)
     assert result.planned == ["workers[z77]"]
     assert time.thread_time() - begun < 0.02
 

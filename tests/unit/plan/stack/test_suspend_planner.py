@@ -168,7 +168,7 @@ def make_blind() -> BlindPlanner:
         kinds=WatchedKinds(served=blueprints.ServedKinds(DEPLOYMENT), unsynced=()),
         hashes=blueprints.HASHER,
         rules=health_rules.DEFAULT_RULES,
-        boundary=blueprints.TRUSTED,
+        plan_input=blueprints.TRUSTED_INPUT,
     )
 
 
@@ -187,8 +187,7 @@ def make_world() -> World:
 
 def test_it_suspends_what_is_there_in_order() -> None:
     world, planner = make_world(), make_blind()
-    planner.set_suspended(is_suspended=True)
-    planned = world.refresh(planner)
+    planned = world.refresh(planner, is_suspended=True)
     steps = [planner.take_step(key) for key in planned]
     assert [(type(step), step.child.resource) for step in steps if isinstance(step, Suspend)] == [(Suspend, "web")]
     assert len(steps) == 1
@@ -199,18 +198,15 @@ def test_it_suspends_what_is_there_in_order() -> None:
 def test_it_plans_nothing_while_the_stack_is_not_suspended() -> None:
     world, planner = make_world(), make_blind()
     assert world.refresh(planner) == []
-    planner.set_suspended(is_suspended=True)
-    world.refresh(planner)
-    planner.set_suspended(is_suspended=False)
-    assert world.refresh(planner) == []
+    world.refresh(planner, is_suspended=True)
+    assert world.refresh(planner, is_suspended=False) == []
     assert (dict(planner.ready_steps), dict(planner.requeues), dict(planner.cleanup.children)) == ({}, {}, {})
     assert (planner.is_ready, planner.is_complete, planner.has_failed(world.memory)) == (False, False, False)
 
 
 def test_a_resource_without_objects_is_forgotten() -> None:
     world, planner = make_world(), make_blind()
-    planner.set_suspended(is_suspended=True)
-    world.refresh(planner)
+    world.refresh(planner, is_suspended=True)
     assert set(planner.statuses) == {"db", "web"}
     world.children["web"] = []
     world.refresh(planner, "web")

@@ -49,8 +49,12 @@ def mark(world: World, *resources: str, is_counted: bool = True) -> None:
 def settled(
     blueprint: Blueprint, said: HealingPolicy | None = None, *, is_completed: bool = True
 ) -> tuple[World, StackPlanner]:
-    world, planner = World(), blueprints.make_planner(blueprint)
-    planner.set_healing(said or HealingPolicy(), is_completed=is_completed)
+    plan_input = dataclasses.replace(
+        blueprints.TRUSTED_INPUT,
+        healing=said or HealingPolicy(),
+        target=dataclasses.replace(blueprints.COMPLETED, is_completed=is_completed),
+    )
+    world, planner = World(), blueprints.make_planner(blueprint, plan_input=plan_input)
     world.settle(planner)
     assert planner.is_ready
     return world, planner
@@ -135,7 +139,7 @@ def test_a_higher_limit_is_followed_at_once() -> None:
     mark(world, "a", "b")
     world.refresh(planner)
     assert planner.ready_steps == {}
-    world.refresh(planner, *planner.set_healing(HealingPolicy(max_unhealthy=2), is_completed=True))
+    world.plan(planner, healing=HealingPolicy(max_unhealthy=2))
     assert sorted(planner.ready_steps) == ["a", "b"]
 
 

@@ -75,11 +75,11 @@ def test_planning_only_reads_what_is_remembered() -> None:
     world.now = 3.0
     before = copy.deepcopy(memory)
 
-    result = planner.refresh(planner.all_names(world), children=world, memory=memory, now=world.now)
+    result = world.plan(planner, is_full=True)
     assert memory == before
     assert {OwnershipSeen, ResourceReady} <= {type(update) for update in result.memory_updates}
 
-    memory.apply(result.memory_updates, now=world.now)
+    memory.apply_updates(result.memory_updates, now=world.now)
     assert (memory.attempts, memory.drift_conflicts, kept.uid in memory.never_ready) == ({}, {}, False)
     assert kept.uid in memory.ownership_baseline
 
@@ -89,6 +89,6 @@ def test_an_object_that_spoke_is_silent_anew() -> None:
     world.settle(planner)
     [kept] = world.of("kept")
     world.memory.silent_since[kept.uid] = 0.0
-    result = planner.refresh(planner.all_names(world), children=world, memory=world.memory, now=world.now)
-    world.memory.apply(result.memory_updates, now=world.now)
+    result = world.plan(planner, is_full=True)
+    world.memory.apply_updates(result.memory_updates, now=world.now)
     assert world.memory.silent_since == {}

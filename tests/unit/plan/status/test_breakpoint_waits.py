@@ -42,9 +42,8 @@ def make_planner(requires: Mapping[str, list[str]], environment: ActiveEnvironme
         name: Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}})
         for name, value in data.items()
     }
-    planner = blueprints.make_planner(blueprints.make_blueprint(requires, manifests=manifests))
-    planner.set_environment(environment)
-    return planner
+    plan_input = dataclasses.replace(blueprints.TRUSTED_INPUT, environment=environment)
+    return blueprints.make_planner(blueprints.make_blueprint(requires, manifests=manifests), plan_input=plan_input)
 
 
 def waiting(planner: StackPlanner) -> list[str]:
@@ -157,14 +156,13 @@ def test_a_removed_resource_stops_before_its_deletion() -> None:
 def test_a_denied_deletion_is_a_failure() -> None:
     world, planner = removed(make_environment(denies={"b": ["Delete"]}))
     assert (deleted(planner), waiting(planner), planner.has_failed(world.memory)) == ([], [], True)
-    planner.set_environment(make_environment())
-    world.refresh(planner)
+    world.refresh(planner, environment=make_environment())
     assert (deleted(planner), planner.has_failed(world.memory)) == (["b"], False)
 
 
 def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
-    _, planner = removed(make_environment(stops={"b": ["PostDelete"]}))
-    assert (deleted(planner), planner.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
+    world, planner = removed(make_environment(stops={"b": ["PostDelete"]}))
+    assert (deleted(planner), world.parting) == ([], {"b": ("a",)})
 
 
 def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> None:
@@ -174,8 +172,8 @@ def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> 
     world.children["b"] = []
     world.refresh(planner, "b")
     assert (deleted(planner), waiting(planner), planner.is_complete) == ([], ["b/PostDelete"], False)
-    planner.set_environment(make_environment("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)}))
-    world.refresh(planner, "b")
+    passed = make_environment("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
+    world.refresh(planner, "b", environment=passed)
     assert (deleted(planner), waiting(planner)) == (["a"], [])
 
 
@@ -185,7 +183,7 @@ def test_it_is_stopped_once_nothing_else_can_move() -> None:
     assert not breakpoint_waits.is_stopped(planner, world.memory)
     world.settle(planner)
     assert breakpoint_waits.is_stopped(planner, world.memory)
-    planner.set_environment(make_environment())
+    world.refresh(planner, environment=make_environment())
     world.settle(planner)
     assert not breakpoint_waits.is_stopped(planner, world.memory)
 
@@ -239,19 +237,18 @@ def make_nested_planner(*breakpoints: dict[str, Any]) -> StackPlanner:
     blueprint = blueprints.make_blueprint({"cache": []}, kind=NESTED)
     cache = dataclasses.replace(blueprint.resources["cache"], is_stack=True)
     blueprint = dataclasses.replace(blueprint, resources={"cache": cache})
-    planner = blueprints.make_planner(blueprint, kinds=ServedKinds(NESTED))
-    set_breakpoints(planner, *breakpoints)
-    return planner
+    plan_input = dataclasses.replace(blueprints.TRUSTED_INPUT, environment=make_breakpoints(*breakpoints))
+    return blueprints.make_planner(blueprint, kinds=ServedKinds(NESTED), plan_input=plan_input)
 
 
-def set_breakpoints(planner: StackPlanner, *breakpoints: dict[str, Any]) -> None:
-    """Set these breakpoints in the planner."""
-    planner.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), key="1"))
+def make_breakpoints(*breakpoints: dict[str, Any]) -> ActiveEnvironment:
+    """An environment with these breakpoints."""
+    return ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), key="1")
 
 
-def take(planner: StackPlanner, world: World) -> Apply | None:
-    """The apply of `cache` that is due now, if any."""
-    world.refresh(planner)
+def take(planner: StackPlanner, world: World, **changes: Any) -> Apply | None:
+    """The apply of `cache` that is due now, if any. changes: of the planner's input."""
+    world.refresh(planner, **changes)
     step = planner.take_step("cache")
     assert step is None or isinstance(step, Apply)
     return step
@@ -334,18 +331,19 @@ def test_what_is_given_is_written_once_and_taken_out_once() -> None:
     first = take(planner, world)
     assert first is not None
     world.carry_out(first)
-    set_breakpoints(planner, {"resource": "cache/db", "at": ["PreUpdate"]})
-    given = take(planner, world)
+    environment = make_breakpoints({"resource": "cache/db", "at": ["PreUpdate"]})
+    given = take(planner, world, environment=environment)
     assert given is not None
     assert given.manifest["spec"]["environment"] == {"breakpoints": [{"resource": "db", "at": ["PreUpdate"]}]}
     assert given.hash == first.hash
     assert attempt_id(given) != attempt_id(first)
     world.carry_out(given)
     assert take(planner, world) is None
-    set_breakpoints(planner, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})
-    assert take(planner, world) is None
-    set_breakpoints(planner)
-    taken = take(planner, world)
+    environment = make_breakpoints(
+        {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]}
+    )
+    assert take(planner, world, environment=environment) is None
+    taken = take(planner, world, environment=make_breakpoints())
     assert taken is not None
     assert "spec" not in taken.manifest
     world.carry_out(taken)
@@ -357,5 +355,7 @@ def test_what_is_given_is_no_update_of_the_nested_stack() -> None:
     first = take(planner, world)
     assert first is not None
     world.carry_out(first)
-    set_breakpoints(planner, {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]})
-    assert take(planner, world) is not None
+    environment = make_breakpoints(
+        {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]}
+    )
+    assert take(planner, world, environment=environment) is not None

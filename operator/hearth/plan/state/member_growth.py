@@ -33,18 +33,15 @@ class MemberGrowth:
         self._held: frozenset[str] = frozenset()
         """The members that are not created."""
 
-    def set_limits(self, limits: Mapping[str, GrowthLimit]) -> bool:
-        """Set the limits; return whether they changed."""
-        is_changed = self._limits != limits
+    def update(
+        self, blueprint: Blueprint, children: ObservedChildren, limits: Mapping[str, GrowthLimit]
+    ) -> frozenset[str]:
+        """Decide which members to create; return the members whose decision changed. limits: by collection."""
         self._limits = limits
-        return is_changed
-
-    def update(self, blueprint: Blueprint, children: ObservedChildren) -> frozenset[str]:
-        """Decide which members to create; return the members whose decision changed."""
         held, before = frozenset[str](), self._held
-        if self._limits:
+        if limits:
             present = set(children.resources())
-            held = frozenset(name for root in self._limits for name in self._find_excess(root, blueprint, present))
+            held = frozenset(name for root in limits for name in self._find_excess(root, blueprint, present))
         self._held = held
         return held ^ before
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-from hearth.plan.stack.member_growth import GrowthLimit, MemberGrowth
+from hearth.plan.state.member_growth import GrowthLimit, MemberGrowth
 from hearth.plan.state.memory import ObservedChildren
 from hearth.template.blueprint import Blueprint, CollectionBlueprint
 
@@ -21,13 +21,11 @@ def observe(*present: str) -> ObservedChildren:
 
 
 def test_members_beyond_the_limit_are_held_until_it_is_gone() -> None:
-    growth = MemberGrowth()
-    assert growth.update(BLUEPRINT, observe("c[a]")) == set()
-    assert growth.set_limits({"c": GrowthLimit(most=3, makers="Stack b")})
+    growth, limits = MemberGrowth(), {"c": GrowthLimit(most=3, makers="Stack b")}
+    assert growth.update(BLUEPRINT, observe("c[a]"), {}) == set()
     # Unwanted members also count; members of other collections do not.
-    assert growth.update(BLUEPRINT, observe("c[a]", "c[old]", "other[x]")) == {"c[d]", "c[e]"}
+    assert growth.update(BLUEPRINT, observe("c[a]", "c[old]", "other[x]"), limits) == {"c[d]", "c[e]"}
     assert "it may have at most 3 members" in growth.explain("c[d]")
     assert growth.explain("c[b]") == ""
-    assert growth.set_limits({})
-    assert growth.update(BLUEPRINT, observe("c[a]", "c[old]")) == {"c[d]", "c[e]"}
+    assert growth.update(BLUEPRINT, observe("c[a]", "c[old]"), {}) == {"c[d]", "c[e]"}
     assert growth.explain("c[d]") == ""
