@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.retry import backoff
+from hearth.model import retry_delays
 from support import soak
 from support.checks import expectations
 from support.fake_world import fake_world
@@ -92,7 +92,7 @@ async def test_what_an_object_costs_in_a_day_hardly_grows(world: FakeWorld, deed
         counts.append(max(adversaries.count_by_object(sent).values()))
     await adversary.stop()
 
-    longest = backoff.MAX_BACKOFF * (1 - 0.5 / 4)
+    longest = retry_delays.STEP.longest * (1 - 0.5 / 4)
     assert [
         count <= most for count, most in zip(counts, (14, 3000 / longest + 1, 82800 / longest + 1), strict=True)
     ] == [True] * 3

@@ -36,7 +36,7 @@ from hearth.kube.webhook.certificates import CertificateSecret
 from hearth.kube.webhook.webhook_configuration import WebhookConfigurations
 from hearth.kube.webhook.webhook_server import WebhookServer
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors, value_class
+from hearth.model import errors, retry_delays, value_class
 from hearth.model.well_known_kinds import ACCESS_REVIEW
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.sandbox.pool import Pool
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-START_RETRY = 2.0
-"""Seconds until the start is retried if the API server cannot be reached yet."""
 REFRESH_INTERVAL = 60.0
 """Seconds between two reads of the Secret and the configurations. Certificates are renewed weeks before they expire."""
 TRUST_INTERVAL = 10.0
@@ -156,7 +154,7 @@ class AdmissionService:
                 is_conflict = isinstance(error, errors.ApiStatusError) and error.is_conflict
                 if not is_conflict:
                     logger.warning("cannot refresh the webhook certificate; retrying", error=str(error))
-                delay = START_RETRY
+                delay = retry_delays.START.first
             await asyncio.sleep(delay)
 
     async def _open(self) -> KeyedHasher:
@@ -168,7 +166,7 @@ class AdmissionService:
                 self._hasher = KeyedHasher(await self._home.get_hash_key(self._settings.operator_namespace))
             except errors.HearthError as error:
                 logger.warning("startup of the admission webhook failed; retrying", error=str(error))
-                await asyncio.sleep(START_RETRY)
+                await asyncio.sleep(retry_delays.START.first)
             else:
                 builder = RevisionBuilder(
                     management_cluster=self._home,

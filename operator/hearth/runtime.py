@@ -39,7 +39,7 @@ from hearth.kube.stack_definition_client import KubeStackDefinitionClient
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.watch.reflector import WatchStatus
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors
+from hearth.model import errors, retry_delays
 from hearth.model.well_known_kinds import RESOURCE_GROUP
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
@@ -56,8 +56,6 @@ NO_GROUPS = (
     "version "
     "(manifests/install). Stacks are served"
 )
-START_RETRY = 2.0
-"""Seconds until the start is retried while the API server is unreachable."""
 WATCH_DEAD_AFTER = 300.0
 """Seconds of silence after which a watch counts as dead. Bookmarks arrive every minute, and a stalled watch restarts
 earlier. A watch whose server is unavailable or no longer serves the kind keeps retrying and does not count as dead,
@@ -327,7 +325,7 @@ class KubeRuntime:
             except errors.HearthError as error:
                 self._unready = f"startup failed: {error}"
                 logger.warning("startup failed; retrying", error=str(error))
-                await asyncio.sleep(START_RETRY)
+                await asyncio.sleep(retry_delays.START.first)
 
     def _build(self, hasher: KeyedHasher) -> StackController:
         if self._settings.serves_clusters:

@@ -87,18 +87,26 @@ def list_modules(package: str) -> Iterator[tuple[str, ast.Module]]:
         yield ".".join(file.relative_to(repository.OPERATOR).with_suffix("").parts), ast.parse(file.read_text())
 
 
-def find_awaited(tree: ast.Module) -> set[str]:
-    """The names of all methods that are called and awaited, or passed on to be awaited."""
-    names = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Await | ast.Lambda):
-            body = node.value if isinstance(node, ast.Await) else node.body
-            names |= {
-                each.func.attr
-                for each in ast.walk(body)
-                if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
-            }
-    return names
+def find_awaited(tree: ast.AST) -> set[str]:
+    """The names of all methods that are called and awaited, also by way of a variable, or passed on to be awaited."""
+    nodes = list(ast.walk(tree))
+    bodies: list[ast.AST] = [
+        each.value if isinstance(each, ast.Await) else each.body
+        for each in nodes
+        if isinstance(each, ast.Await | ast.Lambda)
+    ]
+    variables = {each.id for body in bodies for each in ast.walk(body) if isinstance(each, ast.Name)}
+    bodies += [
+        each.value
+        for each in nodes
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name) and each.targets[0].id in variables
+    ]
+    return {
+        each.func.attr
+        for body in bodies
+        for each in ast.walk(body)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+    }
 
 
 def test_each_method_of_a_port_is_known_to_read_or_to_write() -> None:
@@ -113,6 +121,16 @@ def test_only_the_step_executor_writes_objects() -> None:
     writes = set().union(*PORTS.values())
     found = {name for name, tree in list_modules("hearth.engine") if find_awaited(tree) & writes}
     assert sorted(found) == sorted(STEP_EXECUTION | EXCEPTIONS.keys())
+
+
+def test_a_write_is_found_wherever_it_is_awaited() -> None:
+    sources = (
+        "async def f(): await cluster.delete(ref)",
+        "async def f(): error = await find_error(cluster.delete(ref))",
+        "async def f():\n    request = cluster.delete(ref)\n    await find_error(request)",
+        "def f(): run(lambda: cluster.delete(ref))",
+    )
+    assert [find_awaited(ast.parse(source)) & {"delete"} for source in sources] == [{"delete"}] * len(sources)
 
 
 def is_write(node: ast.AST) -> bool:

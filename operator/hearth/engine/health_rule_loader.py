@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from hearth import answers
 from hearth.engine import cooperative_work
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
-from hearth.model.errors import ApiStatusError, Mistake, Unreachable
+from hearth.model import retry_delays
+from hearth.model.errors import ApiStatusError, Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health import rule_parser
 
@@ -19,8 +21,6 @@ logger = structlog.get_logger(__name__)
 CONFIG_MAP = "hearth-health-rules"
 READER = "@user-rules"
 """The reader ID of the ConfigMap, used in place of a Stack's UID."""
-RETRY = 30.0
-"""Seconds until the next read after a failed one."""
 MAX_REPORTED = 10
 """Errors in one Event; the message of an Event holds 1024 bytes."""
 
@@ -75,13 +75,12 @@ class HealthRuleLoader:
 
     async def _get_documents(self) -> Mapping[str, str] | None:
         """Return the documents, none if there is no ConfigMap; None after a failed read, which is repeated later."""
-        try:
-            documents = await self._services.management_cluster.get_source(self._ref)
-        except (ApiStatusError, Unreachable) as error:
-            if not isinstance(error, ApiStatusError) or not error.is_not_found:
-                self._retry_later(str(error))
-                return None
+        documents = await answers.try_request(self._services.management_cluster.get_source(self._ref))
+        if isinstance(documents, ApiStatusError) and documents.is_not_found:
             documents = {}
+        if isinstance(documents, answers.REQUEST_ERRORS):
+            self._retry_later(str(documents))
+            return None
         self._trouble = ""
         return documents
 
@@ -93,7 +92,9 @@ class HealthRuleLoader:
         if self._cancel_retry is not None:
             # Each change of a ConfigMap that cannot be read would add reads of its own.
             self._cancel_retry()
-        self._cancel_retry = self._services.clock.call_later(RETRY, lambda: self.on_source_changed(self._ref))
+        self._cancel_retry = self._services.clock.call_later(
+            retry_delays.HEALTH_RULES.first, lambda: self.on_source_changed(self._ref)
+        )
 
     async def _apply_rules(self, documents: Mapping[str, str]) -> None:
         """Apply the new rules and report their errors."""

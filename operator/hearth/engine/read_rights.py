@@ -13,12 +13,11 @@ from typing import TypeAlias
 
 import structlog
 
-from hearth import supervision
+from hearth import answers, supervision
 from hearth.engine.ports import Clock, WorkloadCluster
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import limits, tenancy, value_class
+from hearth.model import limits, retry_delays, tenancy, value_class
 from hearth.model.child import Child
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
@@ -28,8 +27,6 @@ logger = structlog.get_logger(__name__)
 
 CONCURRENCY = 4
 """Maximum number of questions in flight. Each takes the API server a fraction of a millisecond."""
-RETRY = 2.0
-"""Seconds until a question without an answer is repeated."""
 SETTLED_AFTER = 2.0
 """Seconds after a change until the questions are asked once more, because authorizers learn of it from their own watch.
 """
@@ -196,7 +193,7 @@ class ReadRights:
             if self._again and repeating_since is None:
                 repeating_since = self._clock.monotonic()
             if not all(await asyncio.gather(*(self._ask_question(key) for key in due))):
-                await asyncio.sleep(RETRY)
+                await asyncio.sleep(retry_delays.READ_RIGHTS.first)
             if repeating_since is not None and not self._again:
                 self._end_repetition(repeating_since)
                 repeating_since = None
@@ -213,16 +210,17 @@ class ReadRights:
         """Ask one question; return whether the API server answered it."""
         question = self._questions.get(key)
         if question is not None:
-            try:
-                answer = await self._cluster.may(
+            answer = await answers.try_request(
+                self._cluster.may(
                     question.verb,
                     question.boundary,
                     kind=question.kind,
                     namespace=question.namespace,
                     name=question.name,
                 )
-            except (ApiStatusError, Unreachable) as error:
-                self._note_failure(error)
+            )
+            if isinstance(answer, answers.REQUEST_ERRORS):
+                self._note_failure(answer)
                 self._forget_due(key)
                 self._failed[key] = None
                 return False

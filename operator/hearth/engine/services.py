@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import field
 
+from hearth import answers
 from hearth.engine import cluster_links
 from hearth.engine.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.cluster_objects import StackObject
@@ -25,7 +26,6 @@ from hearth.engine.relatives import Relatives
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model import value_class
 from hearth.model.child import Child
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.tenancy import Boundary, Tenancy
@@ -111,11 +111,8 @@ class Services:
         if kind is None:
             return False
         ref = ObjectRef(group="", kind="Namespace", namespace="", name=namespace)
-        try:
-            live = await self.workload_cluster.get(ref, kind=kind)
-        except (ApiStatusError, Unreachable):
-            return False
-        return "deletionTimestamp" in live["metadata"]
+        live = await answers.find_answer(self.workload_cluster.get(ref, kind=kind), None)
+        return live is not None and "deletionTimestamp" in live["metadata"]
 
     def stack_may_exist(self, stack_uid: str, namespace: str) -> bool:
         """Return whether a Stack of that UID may exist. A Stack outside the served namespace always may."""

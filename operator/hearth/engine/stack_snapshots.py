@@ -14,13 +14,15 @@ from typing import Any
 
 import orjson
 
+from hearth import answers
+from hearth.answers import RequestError
 from hearth.engine import former_stacks
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.ports import ClusterKinds, WorkloadCluster
 from hearth.engine.services import Services
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan import snapshot_decision
@@ -185,14 +187,13 @@ class VolumeSnapshots:
             return ObservedVolume(
                 volume=volume, state=VolumeState.UNKNOWN, message=NOT_SERVED if kind is None else denial
             )
-        try:
-            live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
-        except ApiStatusError as refused:
-            if refused.is_not_found:
-                return observed_error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
-            return self._explain(volume, refused, kind)
-        except Unreachable as lost:
-            return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=str(lost))
+        live = await answers.try_request(
+            self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
+        )
+        if isinstance(live, ApiStatusError) and live.is_not_found:
+            return observed_error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
+        if isinstance(live, answers.REQUEST_ERRORS):
+            return self._explain(volume, live, kind)
         if not self._is_ours(volume, live):
             return ObservedVolume(volume=volume, state=VolumeState.OTHER)
         return read_state(volume, live)
@@ -204,10 +205,12 @@ class VolumeSnapshots:
         live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
         return live if self._is_ours(volume, live) else None
 
-    def _explain(self, volume: SnapshotVolume, error: ApiStatusError, kind: Kind) -> ObservedVolume:
-        """Return the state of a VolumeSnapshot after a rejected request, with the command that would allow it."""
-        state = VolumeState.FAILED if error.code in REFUSALS else VolumeState.UNKNOWN
+    def _explain(self, volume: SnapshotVolume, error: RequestError, kind: Kind) -> ObservedVolume:
+        """Return the state of a VolumeSnapshot after a failed request, with the command that would allow it."""
         message = str(error)
+        if not isinstance(error, ApiStatusError):
+            return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=message)
+        state = VolumeState.FAILED if error.code in REFUSALS else VolumeState.UNKNOWN
         if error.is_forbidden and self.boundary.account:
             message = f"{message}; to allow it, run: {self.boundary.explain_grant(kind, volume.namespace)}"
         return ObservedVolume(volume=volume, state=state, message=message)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
-from hearth.model import errors, names, value_class
+from hearth.model import errors, names, retry_delays, value_class
 
 if TYPE_CHECKING:
     from hearth.handlers.callbacks import DefinitionCallbacks, HandlerCallbacks
@@ -36,8 +36,6 @@ EXIT_TIMEOUT = 1.0
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 LOGIN_PAUSE = 5.0
 """Seconds after a failed login. kopf's own delay is a minute, but a broken kubeconfig may be fixed much sooner."""
-DEFINITION_RETRY = 5.0
-"""Seconds until kopf calls a handler again that could not reach the API server."""
 LIFETIME = timedelta(minutes=15)
 """Interval of kopf's own login, so that it uses rotated tokens. Its streams continue where they were."""
 PEM_BEGIN = b"-----BEGIN "
@@ -187,7 +185,7 @@ class DefinitionHandlers:
         try:
             await self.definitions.reconcile(name or "")
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            raise kopf.TemporaryError(str(error), delay=DEFINITION_RETRY) from error
+            raise kopf.TemporaryError(str(error), delay=retry_delays.STACK_DEFINITION.first) from error
 
     async def handle_deletion(self, name: str | None, meta: Mapping[str, Any], **_: Any) -> None:
         """Reconcile a definition that is being deleted."""

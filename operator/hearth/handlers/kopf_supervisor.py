@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import structlog
 
-from hearth import imports, supervision
+from hearth import answers, imports, supervision
+from hearth.answers import RequestError
 from hearth.engine.admission import reviewer
-from hearth.handlers.callbacks import AdmissionCallbacks, DefinitionCallbacks, HandlerCallbacks, ReconcileDefinition
+from hearth.handlers.callbacks import AdmissionCallbacks, DefinitionCallbacks, HandlerCallbacks
 from hearth.model import value_class
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import Unreachable
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
@@ -163,9 +164,12 @@ class KopfSupervisor:
         """Run the work in the engine's loop, and wait for it."""
 
         async def reconcile(name: str) -> None:
-            stopping = cast("Exception | None", Unreachable("the operator is stopping"))
-            work = functools.partial(find_error, definitions.reconcile, name)
-            error = await self._run_in_engine("definitions", work, name=f"handler of {name}", otherwise=stopping)
+            stopping = cast("RequestError | None", Unreachable("the operator is stopping"))
+
+            async def find_error() -> RequestError | None:
+                return await answers.find_error(definitions.reconcile(name))
+
+            error = await self._run_in_engine("definitions", find_error, name=f"handler of {name}", otherwise=stopping)
             if error is not None:
                 raise error
 
@@ -195,15 +199,6 @@ class KopfSupervisor:
         """Call the action in the engine's loop, unless that loop is closed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
-
-
-async def find_error(reconcile: ReconcileDefinition, name: str) -> Exception | None:
-    """Return why a definition could not be reconciled, or None if it was."""
-    try:
-        await reconcile(name)
-    except (ApiStatusError, Unreachable) as error:
-        return error
-    return None
 
 
 def describe_end(error: BaseException | None) -> dict[str, object]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hearth.plan.retry import backoff, step_governor
+from hearth.model import retry_delays
+from hearth.plan.retry import step_governor
 from support.server.request_faults import Request
 from support.stateful import adversaries
 
@@ -25,7 +26,7 @@ def find_bound(seconds: float) -> float:
     each doubling of the time `1 / FOLLOWED` more, then one in each maximum delay, or one in each half minute.
     """
     per_level = 1 / step_governor.FOLLOWED
-    doublings = math.log2(1 + min(seconds, backoff.MAX_BACKOFF))
+    doublings = math.log2(1 + min(seconds, retry_delays.STEP.longest))
     return step_governor.FREE * per_level + per_level * doublings + seconds / FOLLOWED_SECONDS
 
 

@@ -8,11 +8,10 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from hearth.engine import health_rule_loader
 from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.services import Services
 from hearth.engine.work_queue import Broadcast, WorkQueue
-from hearth.model import errors
+from hearth.model import errors, retry_delays
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health.health_rules import HealthRules, RuleChange
 from hearth.plan.retry.backoff import BackoffPolicy
@@ -56,7 +55,7 @@ class Clock:
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """As the port says."""
-        assert delay == health_rule_loader.RETRY
+        assert delay == retry_delays.HEALTH_RULES.first
         self.later.append(action)
         return lambda: self.later.remove(action) if action in self.later else None
 

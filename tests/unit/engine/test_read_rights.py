@@ -9,6 +9,7 @@ from typing import Any
 from hearth.engine import read_rights
 from hearth.engine.read_rights import ReadRights
 from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.model import retry_delays
 from hearth.model.errors import Unreachable
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Boundary
@@ -142,7 +143,7 @@ async def test_a_question_without_an_answer_is_asked_again() -> None:
     await asyncio.sleep(0.1)
     assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
     cluster.is_away = False
-    await asyncio.sleep(read_rights.RETRY)
+    await asyncio.sleep(retry_delays.READ_RIGHTS.first)
     assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
     assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
     await rights.stop()
@@ -174,11 +175,11 @@ async def test_a_question_that_always_fails_holds_up_no_other() -> None:
     cluster = Cluster(broken={"w", "x", "y", "z"})
     rights, _ = make(cluster)
     ask(rights, "w", "x", "y", "z", "a")
-    await asyncio.sleep(read_rights.RETRY + 0.1)
+    await asyncio.sleep(retry_delays.READ_RIGHTS.first + 0.1)
     assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is False
     cluster.granted = {"a"}
     rights.on_change()
-    await asyncio.sleep(2 * read_rights.RETRY)
+    await asyncio.sleep(2 * retry_delays.READ_RIGHTS.first)
     assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is True
     await rights.stop()
 

@@ -16,7 +16,7 @@ import structlog
 
 from hearth.engine import former_stacks, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore, sync_schedule
+from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
@@ -25,7 +25,7 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import limits, names, packing, windows
+from hearth.model import limits, names, packing, retry_delays, windows
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
@@ -60,10 +60,6 @@ from hearth.template.parser import policies
 
 logger = structlog.get_logger(__name__)
 
-SNAPSHOT_RETRY = 10.0
-"""Seconds until a StackSnapshot that could not be restored is read again. Changes to it are noticed at once."""
-FULL_RETRY = 30.0
-"""Seconds until a Stack tries again to use another cluster, after the limit on clusters was reached."""
 KEPT = 8
 """Number of recent definitions whose sensitive texts are redacted. Children no longer contain texts of older ones."""
 
@@ -311,7 +307,7 @@ class DefinitionSync:
                 reason="RevisionStoreFailed",
                 message=f"cannot read or store the definition: {error}; the operator retries",
             )
-            self.schedule.put_off(max(sync_schedule.RETRY, error.retry_after or 0.0))
+            self.schedule.put_off(retry_delays.DEFINITION.find_seconds(retry_after=error.retry_after))
         self.is_sound = True
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
         return True
@@ -443,7 +439,7 @@ class DefinitionSync:
         if self.rejection is not None:
             # What runs cannot be read. The change may start before it can.
             left = change.hold.until - self.services.clock.now()
-            self.schedule.put_off(min(left, sync_schedule.AWAY_RETRY))
+            self.schedule.put_off(min(left, retry_delays.AWAY_CLUSTER.first))
 
     def on_snapshot_changed(self, name: str) -> None:
         """Handle a changed StackSnapshot of this Stack's namespace, which a request may wait for."""
@@ -458,7 +454,7 @@ class DefinitionSync:
             await self._reject(stack, self.cluster.refusal)
         else:
             # When the cluster returns, a sync starts and reads the newer spec.
-            self.schedule.put_off(sync_schedule.AWAY_RETRY)
+            self.schedule.put_off(retry_delays.AWAY_CLUSTER.first)
 
     def _runs(self, hashed: str, spec: Object) -> bool:
         """Return whether the definition of that hash is active as the spec requires."""
@@ -669,7 +665,7 @@ class DefinitionSync:
         if problem is not None and problem.reason == ClusterReason.FORBIDDEN:
             self.schedule.await_rights(stack.namespace)
         if self.cluster.is_full:
-            self.schedule.put_off(FULL_RETRY)
+            self.schedule.put_off(retry_delays.FULL_CLUSTERS.first)
         return is_moved
 
     async def _choose_target(
@@ -692,7 +688,7 @@ class DefinitionSync:
                 )
             )
             if isinstance(error, SnapshotNotUsable):
-                self.schedule.put_off(SNAPSHOT_RETRY)
+                self.schedule.put_off(retry_delays.SNAPSHOT.first)
                 return DefinitionRejection(reason=error.reason, message=str(error))
             return rejections.reject_rollback_request(error, known.find_unverified(options.to_revision or 0))
         if choice.revision is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from hearth import answers
 from hearth.engine import stack_snapshots, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder, RevisionNumbers
@@ -15,7 +16,6 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyItem, DirtyScope
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRules
@@ -99,9 +99,7 @@ class StackRevisions:
         revisions = self.builder.load_revisions(stack).verified
         free = [each for each in revisions if each.number in needed or each.number not in pinned]
         for revision in find_expired(free, needed=needed, limit=limit):
-            try:
-                await management_cluster.delete_revision(stack, revision)
-            except (ApiStatusError, Unreachable) as error:
+            if error := await answers.find_error(management_cluster.delete_revision(stack, revision)):
                 logger.warning("cannot delete a revision", stack=stack.uid, revision=revision.name, error=str(error))
                 return
 

@@ -12,11 +12,6 @@ from hearth.model import limits
 from hearth.model.kinds import ObjectRef
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 
-RETRY = 2.0
-"""Seconds until a failed read or store of a definition is retried."""
-AWAY_RETRY = 60.0
-"""Seconds until a Stack retries a cluster that is unreachable. When the cluster returns, the Stack retries at once."""
-
 
 @dataclass(slots=True)
 class SyncSchedule:

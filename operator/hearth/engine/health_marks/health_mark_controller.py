@@ -15,7 +15,7 @@ from functools import partial
 
 import structlog
 
-from hearth import supervision
+from hearth import answers, supervision
 from hearth.engine.cluster_objects import HealthMarkObject, StackObject
 from hearth.engine.health_marks import mark_index, resource_locator
 from hearth.engine.health_marks.mark_index import MarkIndex, SignedMarks
@@ -26,8 +26,8 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.object_loop import ObjectLoop
-from hearth.model import growing_delay, limits, names, turns
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model import limits, names, retry_delays, turns
+from hearth.model.errors import ApiStatusError
 from hearth.model.text import hidden_texts
 from hearth.model.turns import NamespaceLine
 from hearth.plan import health_mark_decision
@@ -42,13 +42,6 @@ logger = structlog.get_logger(__name__)
 REMOTE_WORKERS = 2
 """Maximum number of concurrent writes to all other clusters: clusters that hang must not delay the marks of the home
 cluster."""
-RETRY = 2.0
-"""Seconds until a failed status write is retried."""
-LOOK_FOR_TARGETS = 5.0
-"""Seconds until the second search for an object without a Stack; doubled each time."""
-LONGEST_SEARCH = 300.0
-"""Maximum seconds between two searches. They are a safeguard: a reconcile that observes the object enqueues the mark.
-"""
 
 
 class HealthMarkController:
@@ -164,12 +157,11 @@ class HealthMarkController:
         """Write the annotation that keeps a mark resolved if it is restored from a backup."""
         if self._marks.is_resolution_signed(mark):
             return
-        try:
-            await self._services.health_marks.write_mark_resolution(mark, self._marks.sign_resolution(mark))
-        except (ApiStatusError, Unreachable) as error:
+        write = self._services.health_marks.write_mark_resolution(mark, self._marks.sign_resolution(mark))
+        if error := await answers.find_error(write):
             logger.warning("cannot annotate a resolved HealthMark", mark=mark.uid, error=str(error))
             if not isinstance(error, ApiStatusError) or error.is_conflict or error.code >= 500:
-                self._loop.enqueue_later(mark.uid, RETRY)
+                self._loop.enqueue_later(mark.uid, retry_delays.HEALTH_MARK.first)
 
     def _skip_foreign_mark(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> bool:
         """Skip a mark while another process is, or may be, responsible for its Stack."""
@@ -188,7 +180,7 @@ class HealthMarkController:
         generation, vain = self._searches.get(mark.uid, (mark.generation, 0))
         vain = vain if generation == mark.generation else 0
         self._searches[mark.uid] = (mark.generation, vain + 1)
-        self._loop.enqueue_later(mark.uid, growing_delay.find(vain + 1, first=LOOK_FOR_TARGETS, longest=LONGEST_SEARCH))
+        self._loop.enqueue_later(mark.uid, retry_delays.MARK_TARGET.find_seconds(vain + 1))
 
     def _admit(self, mark: HealthMarkObject) -> bool:
         """Return whether the mark is within the limits; a resolved mark does not count."""
@@ -239,7 +231,7 @@ class HealthMarkController:
             return False
         result = await self._execute(step, stack)
         if result is None:
-            self._loop.enqueue_later(mark.uid, RETRY)
+            self._loop.enqueue_later(mark.uid, retry_delays.HEALTH_MARK.first)
             return False
         if not isinstance(result, StepFailure):
             self._attempts.pop(mark.uid, None)
@@ -289,11 +281,9 @@ class HealthMarkController:
         patch = status_changes.find_changes(self._marks.find_written(mark.uid), signed)
         if not patch:
             return False
-        try:
-            await self._services.health_marks.write_mark_status(mark, patch)
-        except (ApiStatusError, Unreachable) as error:
+        if error := await answers.find_error(self._services.health_marks.write_mark_status(mark, patch)):
             logger.warning("cannot write the status of a HealthMark", mark=mark.uid, stack=stack, error=str(error))
-            self._loop.enqueue_later(mark.uid, RETRY)
+            self._loop.enqueue_later(mark.uid, retry_delays.HEALTH_MARK.first)
             return False
         return True
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import structlog
 
+from hearth import answers
 from hearth.engine import stack_snapshots
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
@@ -175,10 +176,9 @@ class SnapshotController:
         if stack_snapshots.parse_content(snapshot, self._services.hashes) is not None:
             return
         content = stack_snapshots.sign_content(snapshot, parsed.memory, self._services.hashes)
-        try:
-            if content and content != snapshot.content:
-                await self._services.snapshots.write_snapshot_content(snapshot, content)
-        except (ApiStatusError, Unreachable) as error:
+        if not content or content == snapshot.content:
+            return
+        if error := await answers.find_error(self._services.snapshots.write_snapshot_content(snapshot, content)):
             logger.warning("cannot annotate a complete StackSnapshot", snapshot=snapshot.uid, error=str(error))
             if not isinstance(error, ApiStatusError) or error.is_conflict or error.code >= 500:
                 self._look_later(snapshot.uid)
@@ -402,13 +402,10 @@ class VolumeWrites:
         kind = self.volumes.kind
         if kind is None:
             return ""
-        try:
-            live = await self.volumes.find_live(volume, kind=kind)
-        except ApiStatusError as refused:
-            return "" if refused.is_not_found else str(refused)
-        except Unreachable as lost:
-            return str(lost)
-        if live is None:
+        live = await answers.try_request(self.volumes.find_live(volume, kind=kind))
+        if live is None or (isinstance(live, ApiStatusError) and live.is_not_found):
             return ""
+        if isinstance(live, answers.REQUEST_ERRORS):
+            return str(live)
         result = await self.executor.execute_step(DeletePart(resource=volume.resource, kind=kind, live=live))
         return result.message if isinstance(result, StepFailure) else ""

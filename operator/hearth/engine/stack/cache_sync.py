@@ -13,17 +13,16 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import packing, phases
+from hearth.model import packing, phases, retry_delays
 from hearth.model.child import Path
-from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, Unreachable
+from hearth.model.errors import InvalidDefinition, SourceNotFound
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_rules import RuleChange
 from hearth.template.blueprint import Blueprint
 from hearth.template.parser import template_kinds
 
-ASK_AGAIN = 2.0
-"""Seconds until an unanswered question is repeated."""
+TASK = "look for objects that may not be watched"
 SYNC_GRACE = 5.0
 """Seconds that the first list of a kind may take before a new definition reports the wait. A failed list is reported by
 every Stack after this time."""
@@ -51,8 +50,8 @@ class CacheSync(StackPart):
         self.absent: frozenset[Kind] = packing.NOTHING
         """Denied kinds of which the Stack cannot have any object, because the account can neither read nor write them.
         """
-        self._requested: frozenset[Kind] = packing.NOTHING
-        """Denied kinds for which the question was answered or is in progress."""
+        self._answered: frozenset[Kind] = packing.NOTHING
+        """Denied kinds whose objects may exist, or cannot."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
         """Whether the planner must refresh every resource since its creation or the last cache sync."""
@@ -62,8 +61,6 @@ class CacheSync(StackPart):
         """The generation described by the status at the last refresh; -1 if the status described an older one."""
         self._is_evaluated = True
         """Whether all answers were available at some point since the last refresh."""
-        self._is_asking = False
-        """Whether a question asked by `ask` is in progress."""
 
     @property
     def _link(self) -> ClusterLink:
@@ -74,7 +71,7 @@ class CacheSync(StackPart):
         self.unsynced = self.find_required_watches(blueprint)
         self._wanted = dict(self.unsynced)
         self.denied.clear()
-        self.absent = self._requested = packing.NOTHING
+        self.absent = self._answered = packing.NOTHING
 
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
@@ -120,37 +117,36 @@ class CacheSync(StackPart):
         """Return whether a sync or denial of that kind affects the Stack."""
         return kind in self.unsynced or kind in self.denied
 
-    @property
-    def has_questions(self) -> bool:
-        """Whether the operator still has to find out if objects of a denied kind may exist."""
-        return self._find_question() is not None
+    def ask(self) -> None:
+        """Start to ask whether objects of the denied kinds may exist, unless that is known or in progress."""
+        if self._find_question() is not None:
+            self._tasks.run(TASK, self._ask)
 
     def _find_question(self) -> Kind | None:
-        return next((kind for kind in self.denied if kind in self.unsynced and kind not in self._requested), None)
+        return next(
+            (
+                kind
+                for kind in self.denied
+                if kind in self.unsynced and kind not in self._answered and self._inquiries.is_due(name_question(kind))
+            ),
+            None,
+        )
 
-    async def ask(self) -> None:
+    async def _ask(self) -> None:
         """Ask whether objects of the denied kinds may exist. Stop waiting for kinds without objects."""
         while (kind := self._find_question()) is not None:
             stack = self._services.management_cluster.find_stack(self._uid)
             if stack is None:
                 return
-            self._requested |= {kind}
-            self._is_asking = True
-            try:
-                may_be = await self._may_be_there(kind, stack)
-            except (ApiStatusError, Unreachable):
-                self._services.clock.call_later(ASK_AGAIN, functools.partial(self._forget_question, kind))
-                continue
-            finally:
-                self._is_asking = False
-            if not may_be and kind in self.denied:
+            may_be = await self._inquiries.attempt(
+                name_question(kind), self._may_be_there(kind, stack), delay=retry_delays.DENIED_KIND
+            )
+            if isinstance(may_be, bool):
+                self._answered |= {kind}
+            if may_be is False and kind in self.denied:
                 self.unsynced.pop(kind, None)
                 self.absent |= {kind}
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
-
-    def _forget_question(self, kind: Kind) -> None:
-        self._requested -= {kind}
-        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def on_rules_changed(self, blueprint: Blueprint, change: RuleChange) -> None:
         """Handle new health rules for some kinds, which may require more fields of their objects."""
@@ -198,7 +194,8 @@ class CacheSync(StackPart):
         cluster, stack = self._link.cluster, self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return False
-        if self._needs_full_refresh or self._is_asking or self.has_questions or self._uid in self._services.queue:
+        is_asking = TASK in self._tasks or self._find_question() is not None
+        if self._needs_full_refresh or is_asking or self._uid in self._services.queue:
             return True
         if any(
             kind not in self.denied and not cluster.is_failing(kind, namespace=stack.namespace)
@@ -260,6 +257,11 @@ class CacheSync(StackPart):
             api_version.rpartition("/")[0] + "/" + name for api_version, name in template_kinds.find_kinds(definition)
         )
         return f"{kind.group}/{kind.name}" in set(found)
+
+
+def name_question(kind: Kind) -> str:
+    """Return the name of the request for whether objects of a denied kind may exist."""
+    return f"objects of {kind.key}"
 
 
 @functools.lru_cache(maxsize=PATHS_SHARED)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 import structlog
 
+from hearth import answers
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import field_paths, limits, names, tenancy, value_class
+from hearth.model import field_paths, limits, names, retry_delays, tenancy, value_class
 from hearth.model.child import Child, Object
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.model.field_paths import ElementPath
 from hearth.model.kinds import Kind
 from hearth.plan.resource import drift
@@ -35,9 +37,7 @@ COMPARED_IN_A_ROW = 50
 """Objects compared before the event loop gets a turn; a few milliseconds of work."""
 NO_ANSWER = (429, 500, 502, 503, 504)
 """Response codes that do not describe the object."""
-FIRST_RETRY = 2.0
-"""Seconds until failed lists are repeated; doubled each time up to `LAST_RETRY`."""
-LAST_RETRY = 60.0
+TASK = "check"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +122,6 @@ class CheckControl(StackPart):
         super().__init__(context)
         self.result: CheckResult | None = None
         """Result of the last check, or None if there was none."""
-        self.error = ""
-        """Why the requested check cannot run yet."""
         self._is_recalled = False
         self._is_recorded = True
         """Whether the status contains the result."""
@@ -131,9 +129,8 @@ class CheckControl(StackPart):
         """The token of a requested check that is not handled yet."""
         self._listed: tuple[str, int] | None = None
         """The token whose lists are complete, and the number of listed objects."""
-        self._is_put_off = False
-        """Whether failed lists wait for their retry."""
-        self._failures = 0
+        self._unlisted = ""
+        """The key of the kind whose list failed last."""
 
     @property
     def is_unreported(self) -> bool:
@@ -144,6 +141,15 @@ class CheckControl(StackPart):
     def is_idle(self) -> bool:
         """Whether there is no check, neither requested nor concluded."""
         return self.result is None and not self._requested
+
+    @property
+    def error(self) -> str:
+        """Why the requested check cannot run yet; "" if it can."""
+        error = self._inquiries.find_error(TASK) if self._requested else None
+        if error is None:
+            return ""
+        token = self._requested[: check_result.TOKEN_LENGTH]
+        return f"the check {token!r} cannot list {self._unlisted} objects: {error}; the operator retries, and there is no result yet"
 
     @property
     def _shown_result(self) -> CheckResult | None:
@@ -180,9 +186,15 @@ class CheckControl(StackPart):
             return
         if self._listed is not None and self._listed[0] == self._requested:
             self._conclude(planner, objects=self._listed[1], is_reached=describe().is_completed)
-        elif not self._is_put_off:
+        else:
             comparison = Comparison(planner, services=self._services, stack=stack)
-            self._tasks.run("check", lambda: self._list(kinds(), comparison))
+            self._inquiries.ask(
+                TASK,
+                lambda: self._list(kinds(), comparison),
+                functools.partial(self._note_listed, self._requested, comparison),
+                delay=retry_delays.CHECK,
+                what=DirtyScope.ALL_RESOURCES,
+            )
 
     def invalidate(self) -> None:
         """Mark the result as outdated because a step starts. The phase then shows the target again."""
@@ -206,8 +218,8 @@ class CheckControl(StackPart):
         token = stack.annotations.get(names.REQUEST_CHECK, "")
         requested = token if token != self._definition_sync.targets.handled.get(check_result.VERB) else ""
         if requested != self._requested:
-            self._requested, self._listed, self.error = requested, None, ""
-            self._is_put_off, self._failures = False, 0
+            self._requested, self._listed = requested, None
+            self._inquiries.forget(TASK)
 
     def _conclude(self, planner: StackPlanner, *, objects: int, is_reached: bool) -> None:
         now = self._services.clock.now()
@@ -217,34 +229,15 @@ class CheckControl(StackPart):
 
     async def _list(self, kinds: Collection[Kind], comparison: Comparison) -> None:
         """List the objects of each kind; the cache follows."""
-        requested, uid = self._requested, self._uid
-        # Until this check ends, a newly requested one is separate.
         for kind in sorted(kinds, key=lambda each: each.key):
-            try:
-                await comparison.compare_kind(kind, uid)
-            except (ApiStatusError, Unreachable) as error:
-                self._postpone_check(requested, kind, error)
-                break
-        else:
-            self._memory.altered = comparison.found
-            if requested == self._requested:
-                self._listed, self.error = (requested, comparison.count), ""
+            if error := await answers.find_error(comparison.compare_kind(kind, self._uid)):
+                self._unlisted = kind.key
+                raise error
+
+    def _note_listed(self, requested: str, comparison: Comparison, _: None) -> bool:
+        """Use the lists of a check. requested: its token; until it ends, a newly requested check is separate."""
+        self._memory.altered = comparison.found
+        if requested == self._requested:
+            self._listed = (requested, comparison.count)
         # The lists did not notify any listener, so enqueue the Stack in any case.
-        self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
-
-    def _postpone_check(self, requested: str, kind: Kind, error: Exception) -> None:
-        logger.warning("check failed; retrying", stack=self._uid, kind=kind.key, error=str(error))
-        if requested != self._requested:
-            return
-        self.error = (
-            f"the check {requested[: check_result.TOKEN_LENGTH]!r} cannot list {kind.key} objects: {error}; the operator "
-            f"retries, and there is no result yet"
-        )
-        delay = min(FIRST_RETRY * 2**self._failures, LAST_RETRY)
-        self._failures += 1
-        self._is_put_off = True
-        self._services.clock.call_later(delay, self._enqueue_stack)
-
-    def _enqueue_stack(self) -> None:
-        self._is_put_off = False
-        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        return True

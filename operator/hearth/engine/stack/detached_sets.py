@@ -7,16 +7,14 @@ remaining Pods are deleted. The claims stay, as with every deletion of a Statefu
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-import structlog
+import functools
+from collections.abc import Collection, Mapping
 
 from hearth.engine import stateful_set_claims
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import limits
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model import limits, retry_delays
 from hearth.model.kinds import ObjectRef
 from hearth.model.well_known_kinds import POD
 from hearth.plan.environment.environment_rules import Action
@@ -25,14 +23,9 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import DeletePart, Detach
 from hearth.plan.target.target import DetachedSet
 
-logger = structlog.get_logger(__name__)
-
 TASK = "look for pods without a StatefulSet"
 OWNER = "pods"
 """The owner of the steps, see `steps.make_part_key`."""
-FIRST_RETRY = 2.0
-"""Seconds after a rejected or lost request; doubled up to the next."""
-LAST_RETRY = 600.0
 
 
 class DetachedSets(StackPart):
@@ -40,12 +33,6 @@ class DetachedSets(StackPart):
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
-        self._problem = ""
-        """Why the remaining Pods could not be read; "" if they could be read."""
-        self._pause = FIRST_RETRY
-        """Seconds between two reads of the Pods."""
-        self._due = 0.0
-        """Monotonic time in seconds of the next read."""
         self._stopped: tuple[str, ...] = ()
         """The UIDs of StatefulSets whose Pods were deleted because the Stack is suspended."""
 
@@ -69,8 +56,13 @@ class DetachedSets(StackPart):
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         if not self._list_with_pods(planner):
             self._memory.offer_parts(OWNER, ())
-        elif self._may_look():
-            self._tasks.run(TASK, lambda: self._find_due(planner))
+        elif not self._definition_sync.is_forbidden_to_write and self._definition_sync.cluster.problem is None:
+            self._inquiries.ask(
+                TASK,
+                functools.partial(self._find_left_pods, planner),
+                functools.partial(self._offer_deletions, planner),
+                delay=retry_delays.LEFT_PODS,
+            )
 
     def find_problem(self, planner: StackPlanner) -> str:
         """Return why Pods remain that no StatefulSet will take over, or "" if there are none, or they may stay."""
@@ -81,7 +73,10 @@ class DetachedSets(StackPart):
             return f"{failure.message}; the operator retries"
         if (held := next(iter(planner.held_parts.values()), None)) is not None:
             return held.message
-        return self._problem or "waits for the deletion of Pods that a deleted StatefulSet left"
+        if (error := self._inquiries.find_error(TASK)) is not None:
+            named = ", ".join(f"statefulset/{each.name}" for each in self._list_with_pods(planner))
+            return f"cannot read the Pods that {named} left: {error}; the operator retries"
+        return "waits for the deletion of Pods that a deleted StatefulSet left"
 
     def _list(self) -> tuple[DetachedSet, ...]:
         target = self._definition_sync.targets.current
@@ -90,12 +85,6 @@ class DetachedSets(StackPart):
     def _has_next(self, detached: DetachedSet) -> bool:
         children = self._services.find_children_cluster(self._uid).children_of(self._uid, detached.resource)
         return set_replacement.find_next(detached, children) is not None
-
-    def _may_look(self) -> bool:
-        is_due = self._due <= self._services.clock.monotonic()
-        return (
-            is_due and not self._definition_sync.is_forbidden_to_write and self._definition_sync.cluster.problem is None
-        )
 
     def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
         """Return the sets whose Pods must be deleted: unwanted sets, and sets of a suspended Stack."""
@@ -121,30 +110,21 @@ class DetachedSets(StackPart):
         desired = planner.find_desired(detached.resource)
         return desired is not None and not set_replacement.is_followed_by(detached, desired.resource)
 
-    async def _find_due(self, planner: StackPlanner) -> None:
-        """Find the Pods to delete, which the planner deletes; drop the sets without remaining Pods."""
+    async def _find_left_pods(self, planner: StackPlanner) -> Mapping[DetachedSet, list[DeletePart]]:
+        """Return the steps that delete the Pods which each StatefulSet left."""
         stack = self._services.management_cluster.find_stack(self._uid)
-        found = self._list_with_pods(planner)
         if stack is None:
-            return
-        try:
-            left = {each.uid: await self._find_pods(stack, each, planner) for each in found}
-        except (ApiStatusError, Unreachable) as error:
-            named = ", ".join(f"statefulset/{each.name}" for each in found)
-            self._problem = f"cannot read the Pods that {named} left: {error}; the operator retries"
-            logger.warning("cannot read the pods of a deleted StatefulSet", stack=self._uid, error=str(error))
-            self._due = self._services.clock.monotonic() + self._pause
-            self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
-            self._pause = min(2 * self._pause, LAST_RETRY)
-            return
-        self._problem, self._pause = "", FIRST_RETRY
+            return {}
+        return {each: await self._find_pods(stack, each, planner) for each in self._list_with_pods(planner)}
+
+    def _offer_deletions(self, planner: StackPlanner, left: Mapping[DetachedSet, list[DeletePart]]) -> bool:
+        """Offer the deletions of Pods to the planner, and drop the sets without remaining Pods."""
         is_news = self._memory.offer_parts(OWNER, (step for pods in left.values() for step in pods))
-        ended = [each for each in found if not left[each.uid]]
+        ended = [each for each, pods in left.items() if not pods]
         unwanted = {each.resource for each in ended if self._is_unwanted(each, planner)}
         self._stopped += tuple(each.uid for each in ended if each.resource not in unwanted)
         self._definition_sync.targets.record_detached((), ended=unwanted)
-        if is_news or ended:
-            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        return is_news or bool(ended)
 
     async def _find_pods(self, stack: StackObject, detached: DetachedSet, planner: StackPlanner) -> list[DeletePart]:
         """Return the steps that delete the Pods that a StatefulSet left."""

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
+from hearth import answers
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.writes import step_execution
 from hearth.model import limits, names, packing
 from hearth.model.child import UNPROVEN, Child, Object
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import object_reports
@@ -184,18 +184,11 @@ class EventReports(StackPart):
 
         Read once for each failure, as the account of the Stack.
         """
-        try:
-            end = object_reports.find_run_end(await self._get_pods(stack, child))
-        except (ApiStatusError, Unreachable):
-            return ""
+        end = object_reports.find_run_end(await answers.find_answer(self._get_pods(stack, child), []))
         if end is None or self._services.find_boundary(stack).find_denial(pod_ref(end)):
             return ""
-        try:
-            log = await self._services.find_cluster(stack).get_log_end(
-                pod_ref(end), container=end.container, limit=object_reports.LOG_BYTES
-            )
-        except (ApiStatusError, Unreachable):
-            log = ""
+        cluster, size = self._services.find_cluster(stack), object_reports.LOG_BYTES
+        log = await answers.find_answer(cluster.get_log_end(pod_ref(end), container=end.container, limit=size), "")
         return object_reports.describe_run_end(end, log, hidden=self._definition_sync.hidden_texts)
 
     async def _get_pods(self, stack: StackObject, child: Child) -> list[Object]:

@@ -10,12 +10,13 @@ import math
 
 import structlog
 
+from hearth import answers
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.stack import protection
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import instance_fields
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model import instance_fields, retry_delays
+from hearth.model.errors import ApiStatusError
 from hearth.model.text import times
 from hearth.plan.stack import options
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -28,8 +29,6 @@ NOTICE_SHARE = 0.1
 """The same as a share of the lifetime; the longer period counts."""
 SOON = 1.0
 """Half the seconds until the operator looks again at a Stack that changed at the moment of its deletion; this doubles."""
-RETRY = 60.0
-"""Seconds until a rejected deletion is requested again, at most."""
 EXPIRED = "Expired"
 """The reason of the Event of the deletion."""
 TASK = "delete the expired Stack"
@@ -102,17 +101,15 @@ class Expiry(StackPart):
             return
         self._problem = ""
         # The watch event of the deletion may arrive after the next look, so delay the next request.
-        self._delay = min(2 * self._delay, RETRY)
-        try:
-            await self._services.management_cluster.delete_stack(stack)
-        except (ApiStatusError, Unreachable) as error:
-            if not (isinstance(error, ApiStatusError) and error.is_conflict):
-                self._delay, self._problem = RETRY, str(error)
-                logger.warning("cannot delete an expired Stack; retrying", stack=stack.uid, error=str(error))
+        self._delay = min(2 * self._delay, retry_delays.EXPIRY.longest)
+        error = await answers.find_error(self._services.management_cluster.delete_stack(stack))
+        if error is not None and not (isinstance(error, ApiStatusError) and error.is_conflict):
+            self._delay, self._problem = retry_delays.EXPIRY.first, str(error)
+            logger.warning("cannot delete an expired Stack; retrying", stack=stack.uid, error=str(error))
+        self._retry_at = self._services.clock.monotonic() + self._delay
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        if error is not None:
             return
-        finally:
-            self._retry_at = self._services.clock.monotonic() + self._delay
-            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         logger.info("deleted an expired Stack", stack=stack.uid)
         message = f"deleted because expiresAfter, {stack.settings['expiresAfter']}, is over"
         await self._services.management_cluster.emit_event(stack, type_="Normal", reason=EXPIRED, message=message)

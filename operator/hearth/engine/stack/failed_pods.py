@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from hearth import answers
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import label_selectors, object_fields
 from hearth.model.child import Child, Object
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.plan.health import object_reports
@@ -46,9 +46,7 @@ class FailedPods(StackPart):
         """Read the Pods as the account of the Stack. The target then fails in any case."""
         said = ""
         try:
-            said = await self._list_and_explain(child, labels)
-        except (ApiStatusError, Unreachable):
-            pass
+            said = await answers.find_answer(self._list_and_explain(child, labels), "")
         finally:
             if attempt == self._attempt:
                 self._found = said

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
+from hearth import answers
 from hearth.engine import relatives
 from hearth.engine.definition import finished_record
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names
+from hearth.model import names, retry_delays
 from hearth.model.child import FINALIZERS, UNPROVEN, Child, Object
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
 from hearth.plan.state.memory import ObservedChildren
@@ -28,8 +29,8 @@ from hearth.plan.state.resource_status import ResourceState
 logger = structlog.get_logger(__name__)
 
 TASK, RECORD_TASK = "release finished objects", "record finished work"
-FIRST_RETRY, LAST_RETRY = 1.0, 300.0
-"""Seconds until a failed release is retried, doubled after each failure."""
+RELEASE = "release "
+"""Prefix of the names of requests that release an object."""
 
 
 class ReleasedObjects(StackPart):
@@ -39,19 +40,15 @@ class ReleasedObjects(StackPart):
         super().__init__(context)
         self._due: dict[str, Child] = {}
         """The objects to release, by UID."""
-        self._failures: dict[str, tuple[int, float]] = {}
-        """By UID: the number of failed releases, and the monotonic time in seconds of the next attempt."""
         self._held: dict[str, str] = {}
         """By UID: the resource of an object that is released as soon as the status reports it as finished."""
         self._recorded_version = 0
         """The version of the finished work in the record on the revisions."""
-        self._next_record = float("-inf")
-        """Monotonic time in seconds of the next attempt to write the record."""
 
     @property
     def is_busy(self) -> bool:
         """Whether objects must be released, or finished work must be stored."""
-        return bool(self._due or self._failures or self._held) or self._memory.finished.has_unrecorded
+        return bool(self._due or self._held) or self._memory.finished.has_unrecorded
 
     @property
     def is_releasing(self) -> bool:
@@ -83,22 +80,20 @@ class ReleasedObjects(StackPart):
             self._tasks.run(TASK, self._release_all)
         finished = self._memory.finished
         if finished.version != self._recorded_version and not finished.has_unrecorded:
-            self._tasks.run(RECORD_TASK, self._write_record)
+            self._inquiries.ask(RECORD_TASK, self._write_record, self._note_record, delay=retry_delays.FINISHED_RECORD)
 
-    async def _write_record(self) -> None:
-        """Write the finished work to the latest revision, as it is in the status."""
-        stack, clock = self._services.management_cluster.find_stack(self._uid), self._services.clock
-        if stack is None or stack.deleting or clock.monotonic() < self._next_record:
-            return
-        version, finished = self._memory.finished.version, self._memory.finished.encode()
-        try:
-            await finished_record.write_record(finished, stack, self._services)
-        except (ApiStatusError, Unreachable) as error:
-            self._next_record = clock.monotonic() + LAST_RETRY
-            self._services.enqueue_after(LAST_RETRY, self._uid, DirtyScope.STACK)
-            logger.warning("cannot record finished work; retrying", stack=self._uid, error=str(error))
-        else:
-            self._recorded_version = version
+    async def _write_record(self) -> int:
+        """Write the finished work to the latest revision, as it is in the status; return its version."""
+        stack, finished = self._services.management_cluster.find_stack(self._uid), self._memory.finished
+        version = finished.version
+        if stack is None or stack.deleting:
+            return self._recorded_version
+        await finished_record.write_record(finished.encode(), stack, self._services)
+        return version
+
+    def _note_record(self, version: int) -> bool:
+        self._recorded_version = version
+        return False
 
     def _update_child(self, child: Child, planner: StackPlanner) -> None:
         self._held.pop(child.uid, None)
@@ -109,8 +104,7 @@ class ReleasedObjects(StackPart):
         self._release_when_due(child)
 
     def _release_when_due(self, child: Child) -> None:
-        _, due = self._failures.get(child.uid, (0, 0.0))
-        if due <= self._services.clock.monotonic():
+        if self._inquiries.is_due(f"{RELEASE}{child.uid}"):
             self._due[child.uid] = child
 
     def _must_stay(self, child: Child, planner: StackPlanner) -> bool:
@@ -132,9 +126,11 @@ class ReleasedObjects(StackPart):
     async def _release_all(self) -> None:
         """Release the objects one by one, including objects that become due in the meantime."""
         while self._due:
-            uid = next(iter(self._due))
+            uid, child = next(iter(self._due.items()))
             try:
-                await self._release(self._due[uid])
+                await self._inquiries.attempt(
+                    f"{RELEASE}{uid}", self._release(child), delay=retry_delays.FINISHED_RELEASE, what=child.resource
+                )
             finally:
                 self._due.pop(uid, None)
         # The deletion of the Stack may wait for these releases.
@@ -144,33 +140,18 @@ class ReleasedObjects(StackPart):
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
+        cluster = self._services.find_cluster(stack)
         exactly = {"uid": child.uid, "resourceVersion": str(child.resource_version)}
         finalizers: Sequence[str] = child.finalizers
         try:
             if FINALIZERS in child.omitted:
-                live = await self._services.find_cluster(stack).get(child.ref, kind=child.kind)
+                live = await cluster.get(child.ref, kind=child.kind)
                 finalizers = live["metadata"].get("finalizers") or ()
             left = [each for each in finalizers if each != names.FINALIZER_COMPLETION]
-            await self._services.find_cluster(stack).change(
-                child.ref, {"metadata": {**exactly, "finalizers": left}}, kind=child.kind
-            )
-        except (ApiStatusError, Unreachable) as error:
-            self._note_failure(child, error)
-        else:
-            self._failures.pop(child.uid, None)
-
-    def _note_failure(self, child: Child, error: ApiStatusError | Unreachable) -> None:
-        """Try again later, unless the object was deleted. One that has changed is seen again by its event."""
-        if isinstance(error, ApiStatusError) and error.is_not_found:
-            self._failures.pop(child.uid, None)
-            return
-        count, _ = self._failures.get(child.uid, (0, 0.0))
-        delay = min(FIRST_RETRY * 2.0**count, LAST_RETRY)
-        self._failures[child.uid] = (count + 1, self._services.clock.monotonic() + delay)
-        self._services.enqueue_after(delay, self._uid, child.resource)
-        logger.warning(
-            "cannot release a finished object; retrying", stack=self._uid, resource=child.resource, error=str(error)
-        )
+            await cluster.change(child.ref, {"metadata": {**exactly, "finalizers": left}}, kind=child.kind)
+        except ApiStatusError as error:
+            if not error.is_not_found:
+                raise
 
     def offer(self, planner: StackPlanner) -> None:
         """Offer objects that another process may want, once for each generation of the Stack."""
@@ -196,8 +177,7 @@ class ReleasedObjects(StackPart):
                 "annotations": {names.ANNOTATION_OFFERED: self._write(child)},
             }
         }
-        try:
-            await self._services.find_cluster(stack).change(child.ref, patch, kind=child.kind)
-        except (ApiStatusError, Unreachable) as error:
+        change = self._services.find_cluster(stack).change(child.ref, patch, kind=child.kind)
+        if error := await answers.find_error(change):
             # The next check of the object offers it again.
             logger.info("offer failed", stack=stack.uid, object=str(child.ref), error=str(error))

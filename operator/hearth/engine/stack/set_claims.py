@@ -9,6 +9,7 @@ the restore, so a restarted operator continues with the same copy.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,10 +20,10 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import ClusterRequests, WorkloadCluster
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import limits, names, value_class
+from hearth.model import growing_delay, limits, names, retry_delays, value_class
 from hearth.model.child import Child, Object
-from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.errors import ApiStatusError
+from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import step_planning
 from hearth.plan.resource.enforcement import CLAIM_ACTIONS
@@ -36,10 +37,11 @@ logger = structlog.get_logger(__name__)
 
 SOON = 1.0
 """Seconds until a claim that is being deleted is read again, doubled while the restore waits for the same claims."""
-RETRY = 10.0
-"""Maximum of that time, and the delay after a rejected or lost request."""
+LONGEST_WAIT = 10.0
+"""Maximum of that time."""
 OWNER = "claims"
 """The owner of the steps, see `steps.make_part_key`."""
+REPLACE, DROP = "replace claims", "drop copies"
 PURPOSE = "kept claim data"
 BOUND = "Bound"
 
@@ -53,8 +55,8 @@ class SetClaims(StackPart):
         """The token of the last restore whose claims are all replaced."""
         self._waiting = ""
         """Reason why the restore waits, other than the steps that are due; "" for none."""
-        self._pause = SOON
-        """Seconds until the claims are read again."""
+        self._looks = 0
+        """Number of consecutive looks at claims that wait for the same reason."""
         self._dropped = ""
         """The token of the last restore whose copies of the former data are deleted."""
 
@@ -62,8 +64,8 @@ class SetClaims(StackPart):
     def problem(self) -> str:
         """Reason why the restore waits; "" for none."""
         failure = self._memory.find_part_failure(OWNER)
-        cause = f"{failure.message}; the operator retries" if failure is not None else ""
-        return f"cannot replace the claims of StatefulSets: {cause}" if cause else self._waiting
+        cause = failure.message if failure is not None else self._inquiries.find_error(REPLACE)
+        return f"cannot replace the claims of StatefulSets: {cause}; the operator retries" if cause else self._waiting
 
     def are_replaced(self, request: RollbackRequest) -> bool:
         """Return whether no claim of a StatefulSet is left to replace."""
@@ -79,65 +81,73 @@ class SetClaims(StackPart):
         if target is None or target.restore is None or self._definition_sync.is_deleting:
             self._memory.offer_parts(OWNER, ())
 
-    async def drop_copies(self) -> None:
-        """Find the copies of the former data to delete after a restore; enqueue the Stack.
+    def drop_copies(self, request: RollbackRequest) -> None:
+        """Delete the copies of the former data after a restore. One that cannot be deleted stays."""
+        self._inquiries.ask(
+            DROP,
+            functools.partial(self._find_copies, request),
+            functools.partial(self._offer_deletions, request),
+            delay=retry_delays.CLAIMS,
+        )
 
-        One that cannot be deleted stays.
-        """
-        stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
-        request = target.restore if target is not None else None
-        if stack is None or request is None:
-            return
-        kept = self._make_kept(stack, request)
-        due: list[DeletePart] = []
+    async def _find_copies(self, request: RollbackRequest) -> list[DeletePart]:
+        """Return the steps that delete the copies of the former data."""
+        stack = self._services.management_cluster.find_stack(self._uid)
+        if stack is None:
+            return []
+        kept, due = self._make_kept(stack, request), list[DeletePart]()
         for each in request.claims:
             try:
                 stateful_set = await self._find_set(each, kept.cluster) if each.claim else None
                 if stateful_set is not None:
                     due += await kept.find_drop(each, stateful_set["metadata"]["namespace"])
-            except (ApiStatusError, SnapshotNotUsable) as error:
+            except ApiStatusError as error:
                 logger.warning("cannot delete a copy of replaced data", stack=self._uid, error=str(error))
-            except Unreachable:
-                self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
-                return
+        return due
+
+    def _offer_deletions(self, request: RollbackRequest, due: list[DeletePart]) -> bool:
         if not due or self._memory.find_part_failure(OWNER) is not None:
             self._dropped, due = request.token, []
-        if self._memory.offer_parts(OWNER, due) or not due:
-            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        return self._memory.offer_parts(OWNER, due) or not due
 
     def _make_kept(self, stack: StackObject, request: RollbackRequest) -> KeptData:
         return KeptData(
             stack=stack, cluster=self._services.find_cluster(stack), hashes=self._services.hashes, token=request.token
         )
 
-    async def replace(self) -> None:
+    def replace(self, request: RollbackRequest) -> None:
         """Find the steps that are due now; enqueue the Stack when there are any, or when all claims are replaced."""
-        stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
-        request = target.restore if target is not None else None
-        if stack is None or request is None or not self._definition_sync.is_halting:
-            return
-        try:
-            found = [(each, await self._plan(stack, each, request)) for each in request.claims if each.claim]
-        except (ApiStatusError, Unreachable, SnapshotNotUsable) as error:
-            self._waiting = f"cannot replace the claims of StatefulSets: {error}; the operator retries"
-            logger.warning("cannot replace a claim", stack=self._uid, error=str(error))
-            self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
-            return
-        left = [(claim, plan) for claim, plan in found if not plan.is_done]
+        self._inquiries.ask(
+            REPLACE,
+            functools.partial(self._make_plans, request),
+            functools.partial(self._offer_due, request),
+            delay=retry_delays.CLAIMS,
+        )
+
+    async def _make_plans(self, request: RollbackRequest) -> list[tuple[RestoredClaim, ClaimPlan]] | None:
+        """Return the due work for each claim; None if the restore was withdrawn."""
+        stack = self._services.management_cluster.find_stack(self._uid)
+        if stack is None or not self._definition_sync.is_halting:
+            return None
+        return [(each, await self._plan(stack, each, request)) for each in request.claims if each.claim]
+
+    def _offer_due(self, request: RollbackRequest, plans: list[tuple[RestoredClaim, ClaimPlan]] | None) -> bool:
+        if plans is None:
+            return False
+        left = [(claim, plan) for claim, plan in plans if not plan.is_done]
         waiting = next((plan.waiting for _, plan in left if plan.waiting), "")
         if left and not waiting:
             waiting = f"waits until persistentvolumeclaim/{left[0][0].claim} is replaced"
-        self._pause = min(2 * self._pause, RETRY) if waiting == self._waiting else SOON
+        self._looks = self._looks + 1 if waiting == self._waiting else 1
         self._waiting = waiting
         if not left:
             self.restored = request.token
-        due = [plan.step for _, plan in left if plan.step is not None]
-        is_news = self._memory.offer_parts(OWNER, due)
-        if is_news or not left:
-            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
-        elif any(plan.step is None or plan.waiting for _, plan in left):
+        is_news = self._memory.offer_parts(OWNER, [plan.step for _, plan in left if plan.step is not None])
+        if not is_news and any(plan.step is None or plan.waiting for _, plan in left):
             # Poll only here: the end of a step, or of the obstacle to it, enqueues the Stack.
-            self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
+            pause = growing_delay.find(self._looks, first=SOON, longest=LONGEST_WAIT)
+            self._services.enqueue_after(pause, self._uid, DirtyScope.STACK)
+        return is_news or not left
 
     async def _plan(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> ClaimPlan:
         """Return the due work for one claim. Raises `ApiStatusError` or `Unreachable`."""
@@ -228,8 +238,12 @@ class KeptData:
         if (claim.get("status") or {}).get("phase") != BOUND:
             # The claim has no volume, so there is no data to keep.
             return None
-        kind, ref = self._find_kind(), self._make_ref(claim["metadata"]["namespace"], claim["metadata"]["name"])
-        name = claim["metadata"]["name"]
+        ref, name = self._make_ref(claim["metadata"]["namespace"], claim["metadata"]["name"]), claim["metadata"]["name"]
+        kind = stack_snapshots.find_volume_kind(self.cluster)
+        if kind is None:
+            return ClaimPlan(
+                waiting=f"cannot keep the data of persistentvolumeclaim/{name}: {stack_snapshots.NOT_SERVED}"
+            )
         live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
         waits = f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}"
         if live is None:
@@ -247,17 +261,13 @@ class KeptData:
 
     async def find_drop(self, restored: RestoredClaim, namespace: str) -> list[DeletePart]:
         """Return the step that deletes the copy of a claim; none if there is no copy. Raises the port's errors."""
-        kind, ref = self._find_kind(), self._make_ref(namespace, restored.claim)
+        kind, ref = stack_snapshots.find_volume_kind(self.cluster), self._make_ref(namespace, restored.claim)
+        if kind is None:
+            return []
         live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
         if live is None or "deletionTimestamp" in live["metadata"] or not self._is_ours(live, ref, restored.claim):
             return []
         return [DeletePart(resource=restored.resource, kind=kind, live=dict(live))]
-
-    def _find_kind(self) -> Kind:
-        kind = stack_snapshots.find_volume_kind(self.cluster)
-        if kind is None:
-            raise SnapshotNotUsable("VolumeSnapshotNotReady", stack_snapshots.NOT_SERVED)
-        return kind
 
     def _make_ref(self, namespace: str, claim: str) -> ObjectRef:
         name = names.shorten(f"{claim}-kept-{self.token}", length=limits.NAME_LENGTH)

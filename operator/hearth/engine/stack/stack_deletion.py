@@ -6,6 +6,7 @@ is deferred.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import structlog
@@ -17,9 +18,9 @@ from hearth.engine.stack import faults, protection
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names
+from hearth.model import names, retry_delays
 from hearth.model.child import Child
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.model.text import enumeration
 from hearth.plan.retry import api_errors
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -28,8 +29,8 @@ from hearth.plan.status import deletion_blockers
 
 logger = structlog.get_logger(__name__)
 
-RETRY = 2.0
-"""Seconds until a failed request to the API server is repeated."""
+LOOK_AT_CHILDREN = 2.0
+"""Seconds between two lists of the remaining children, whose kinds may not be watched."""
 SOON = 0.2
 """Seconds until the retry if only the Stack changed in the meantime."""
 LET_GO_AFTER = 20.0
@@ -80,7 +81,7 @@ class StackDeletion(StackPart):
         if is_cut_off:
             # Without the cluster, no list shows the remaining objects.
             if self._may_let_go(planner):
-                self._tasks.run(faults.PART, self._let_go)
+                self._finalize(is_abandoned=True)
         elif planner.withheld:
             self.blocked_by = (
                 f"waits until other Stacks take over objects that they define: {describe_withheld(planner)}"
@@ -88,7 +89,7 @@ class StackDeletion(StackPart):
         elif left_pods:
             self.blocked_by = left_pods
         elif planner.is_complete and not is_releasing:
-            self._tasks.run(faults.PART, self._part)
+            self._finalize(is_abandoned=False)
         if (
             self._definition_sync.options.is_paused
             or planner.deletion_guard.held_deletions
@@ -135,45 +136,50 @@ class StackDeletion(StackPart):
             self._services.enqueue_after(left, self._uid, DirtyScope.STACK)
         return left <= 0
 
-    async def _let_go(self) -> None:
-        """Remove the finalizer although the objects cannot be released."""
-        stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
-        if stack is not None and target is not None and self._definition_sync.cluster.is_lost:
+    def _finalize(self, *, is_abandoned: bool) -> None:
+        """Remove the operator's finalizer unless children remain. is_abandoned: whether they may."""
+        self._inquiries.ask(
+            faults.PART,
+            functools.partial(self._find_obstacle, is_abandoned=is_abandoned),
+            self._note_obstacle,
+            delay=retry_delays.STACK_DELETION,
+            what=DirtyScope.ALL_RESOURCES,
+        )
+        if (error := self._inquiries.find_error(faults.PART)) is not None:
+            self.blocked_by = f"cannot verify that no child is left: {error}; the operator retries"
+
+    async def _find_obstacle(self, *, is_abandoned: bool) -> str:
+        """Remove the operator's finalizer, or return what remains."""
+        stack = self._services.management_cluster.find_stack(self._uid)
+        if stack is None or names.FINALIZER not in stack.finalizers:
+            return ""
+        if is_abandoned:
+            await self._report_abandoned(stack)
+        elif left := await self._list_remaining(stack):
+            self._services.enqueue_after(LOOK_AT_CHILDREN, self._uid, DirtyScope.ALL_RESOURCES)
+            return f"waits for {deletion_blockers.describe_all(left)}"
+        try:
+            await self._remove_finalizer(stack, is_abandoned=is_abandoned)
+        except ApiStatusError as error:
+            if not is_conflict(error):
+                raise
+            # Only the Stack changed, perhaps by a status write of the operator. Reporting this would change it again.
+            self._services.enqueue_after(SOON, self._uid, DirtyScope.STACK)
+        return ""
+
+    def _note_obstacle(self, obstacle: str) -> bool:
+        self.blocked_by = obstacle
+        return False
+
+    async def _report_abandoned(self, stack: StackObject) -> None:
+        """Report in an Event that the objects cannot be released because their cluster is lost."""
+        target = self._definition_sync.targets.current
+        if target is not None and self._definition_sync.cluster.is_lost:
             message = stack_cluster.explain_abandoned(stack, target.cluster)
             logger.warning("objects in another cluster are left behind", stack=stack.uid)
             await self._services.management_cluster.emit_event(
                 stack, type_="Warning", reason=ClusterReason.ABANDONED, message=message
             )
-        self.blocked_by = await self._finalize(is_abandoned=True)
-
-    async def _part(self) -> None:
-        self.blocked_by = await self._finalize()
-
-    async def _finalize(self, *, is_abandoned: bool = False) -> str:
-        """Remove the operator's finalizer; otherwise describe what remains and enqueue the Stack later.
-
-        is_abandoned: whether objects may remain.
-        """
-        management_cluster = self._services.management_cluster
-        stack = management_cluster.find_stack(self._uid)
-        if stack is None or names.FINALIZER not in stack.finalizers:
-            return ""
-        try:
-            left = [] if is_abandoned else await self._list_remaining(stack)
-            if not left:
-                await self._remove_finalizer(stack, is_abandoned=is_abandoned)
-                return ""
-            blocked = f"waits for {deletion_blockers.describe_all(left)}"
-        except (ApiStatusError, Unreachable) as error:
-            if isinstance(error, ApiStatusError) and is_conflict(error):
-                # Only the Stack changed, perhaps by a status write of the operator. Reporting this would change it
-                # again.
-                self._services.enqueue_after(SOON, self._uid, DirtyScope.STACK)
-                return ""
-            blocked = f"cannot verify that no child is left: {error}; the operator retries"
-            logger.warning("finalization failed; retrying", stack=stack.uid, error=str(error))
-        self._services.enqueue_after(RETRY, self._uid, DirtyScope.ALL_RESOURCES)
-        return blocked
 
     async def _remove_finalizer(self, stack: StackObject, *, is_abandoned: bool) -> None:
         """Remove the operator's finalizer, and the parts of the Stack that the garbage collector leaves.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.inquiries import Inquiries
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.model import value_class
@@ -18,6 +19,7 @@ class StackContext:
     services: Services
     definition_sync: DefinitionSync
     tasks: NamedTasks
+    inquiries: Inquiries
     memory: InMemoryState
     removals: MemberRemovals
 
@@ -31,5 +33,6 @@ class StackPart:
         self._services = context.services
         self._definition_sync = context.definition_sync
         self._tasks = context.tasks
+        self._inquiries = context.inquiries
         self._memory = context.memory
         self._removals = context.removals

@@ -12,6 +12,7 @@ import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from hearth import answers
 from hearth.engine import relatives
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import ClusterKinds, WorkloadCluster
@@ -19,10 +20,9 @@ from hearth.engine.read_circles import NO_READING, Maker, StackReading
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import members, names, value_class
+from hearth.model import members, names, retry_delays, value_class
 from hearth.model import signatures as signatures_module
 from hearth.model.child import Child
-from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.external_objects import ExternalQuery
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
@@ -36,8 +36,6 @@ from hearth.plan.state.requirements import ExternalStatus
 from hearth.plan.state.resource_status import ManagerQuery
 from hearth.template.blueprint import Blueprint, ReadValue
 
-ASK_AGAIN = 2.0
-"""Seconds until the operator asks again whether a kind is being removed."""
 LOOK_UP = "holder of "
 """Prefix of the names of the tasks that read the owner of a field."""
 
@@ -232,14 +230,14 @@ class StackReads(StackPart):
 
     async def ask(self, planner: StackPlanner) -> None:
         """Before members of a collection are deleted, check whether the kinds that define them are still served."""
-        cluster = self._services.find_link(self._uid).cluster
+        cluster, delay = self._services.find_link(self._uid).cluster, retry_delays.KIND_REMOVAL.first
         now = self._services.clock.monotonic()
-        self._next_question = now + ASK_AGAIN
+        self._next_question = now + delay
         for collection in self._removals.list_questions(now=now):
             if not await self._is_going(cluster, planner):
                 self._removals.confirm(collection)
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
-        self._services.clock.call_later(ASK_AGAIN, lambda: self._services.queue.enqueue(self._uid, DirtyScope.STACK))
+        self._services.enqueue_after(delay, self._uid, DirtyScope.STACK)
 
     async def _is_going(self, cluster: ClusterKinds, planner: StackPlanner) -> bool:
         """Whether any kind that defines members is no longer served, or may stop being served in a moment."""
@@ -250,10 +248,7 @@ class StackReads(StackPart):
                 continue
             if kind is None or status is None or not status.status.is_ready:
                 return True
-            try:
-                if await cluster.is_kind_going(kind):
-                    return True
-            except (ApiStatusError, Unreachable):
+            if await answers.find_answer(cluster.is_kind_going(kind), otherwise=True):
                 return True
         return False
 
@@ -287,16 +282,12 @@ class StackReads(StackPart):
         child, stack = query.child, self._services.management_cluster.find_stack(self._uid)
         if stack is None or self._services.find_boundary(stack).find_denial(child.ref):
             return
-        try:
-            raw = await self._services.find_cluster(stack).get(child.ref, kind=child.kind)
-        except (ApiStatusError, Unreachable):
-            # The condition reports no owner until other fields are lost.
-            found = reverted_values.UNREADABLE
-        else:
-            if raw["metadata"]["uid"] != child.uid:
-                return
-            found = reverted_values.describe_managers(raw, query)
-        self._memory.field_managers[child.uid] = (query.lost, found)
+        raw = await answers.find_answer(self._services.find_cluster(stack).get(child.ref, kind=child.kind), None)
+        if raw is not None and raw["metadata"]["uid"] != child.uid:
+            return
+        # If unreadable, the condition reports no owner until other fields are lost.
+        owners = reverted_values.UNREADABLE if raw is None else reverted_values.describe_managers(raw, query)
+        self._memory.field_managers[child.uid] = (query.lost, owners)
         self._services.queue.enqueue(self._uid, name)
 
     def close(self) -> None:

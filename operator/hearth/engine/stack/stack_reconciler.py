@@ -17,6 +17,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.inquiries import Inquiries
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
 from hearth.engine.stack import faults, nesting, protection, stack_reads, stack_requests
@@ -87,11 +88,13 @@ class StackReconciler:
         self.faults = Faults(uid, services=services)
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
         self._removals = MemberRemovals()
+        self._inquiries = Inquiries(uid, tasks=self._tasks, queue=services.queue, clock=services.clock)
         context = StackContext(
             uid=uid,
             services=services,
             definition_sync=self.definition,
             tasks=self._tasks,
+            inquiries=self._inquiries,
             memory=self.memory,
             removals=self._removals,
         )
@@ -126,8 +129,7 @@ class StackReconciler:
         enqueues the Stack when it ends. The controller executes the steps and writes the status.
         """
         planned = self._reconcile(stack, dirty)
-        if self.cache_sync.has_questions:
-            self._tasks.run("look for objects that may not be watched", self.cache_sync.ask)
+        self.cache_sync.ask()
         self.faults.clear(faults.PASS)
         self.faults.settle(self._tasks)
         return planned
@@ -427,6 +429,7 @@ class StackReconciler:
         planner, now = self.planner, self._services.clock.monotonic()
         is_busy = (
             self._tasks.has_any
+            or self._inquiries.is_waiting
             or self.is_faulty
             or self._released.is_busy
             or self.reports.has_unproven

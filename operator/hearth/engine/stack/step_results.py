@@ -13,6 +13,7 @@ import structlog
 
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.writes import step_execution
+from hearth.model import retry_delays
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
@@ -227,7 +228,7 @@ class StepResults(StackPart):
             return usual
         return dataclasses.replace(
             usual,
-            first_delay=max(usual.first_delay, backoff.RUN_DELAY),
+            first_delay=max(usual.first_delay, retry_delays.FAILED_RUN.first),
             max_backoff=run.max_backoff if run.max_backoff is not None else usual.max_backoff,
             most=run.limit + 1 if run.limit is not None else None,
         )

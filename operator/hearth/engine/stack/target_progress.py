@@ -70,7 +70,7 @@ class TargetProgress(StackPart):
         """Record that the target is completed; after a restore, once no copy of the former data is left."""
         definition_sync = self._definition_sync
         if target.restore is not None and self._set_claims.has_copies(target.restore):
-            self._tasks.run("drop copies", self._set_claims.drop_copies)
+            self._set_claims.drop_copies(target.restore)
             return
         definition_sync.targets.complete()
         self._end_restore(target)
@@ -87,7 +87,7 @@ class TargetProgress(StackPart):
             targets.note_halted()
             self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
         elif not self._definition_sync.options.is_paused:
-            self._tasks.run("replace claims", self._set_claims.replace)
+            self._set_claims.replace(restore)
 
     @property
     def halted_by(self) -> str:

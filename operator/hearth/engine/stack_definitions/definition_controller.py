@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 import structlog
 
-from hearth import supervision
+from hearth import answers, supervision
 from hearth.engine import cooperative_work
 from hearth.engine.admission import definition_review
 from hearth.engine.cluster_objects import Revision, StackObject
@@ -34,7 +34,7 @@ from hearth.engine.stack_definitions.definition_objects import (
     make_owner,
 )
 from hearth.engine.work_queue import Broadcast, KindsChanged, SourceChanged
-from hearth.model import errors, names, object_fields
+from hearth.model import names, object_fields, retry_delays
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake, SourceForbidden, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
@@ -60,12 +60,6 @@ LONGEST_LOOK = 2.0
 """Maximum seconds between two checks of instances that are in progress but do not change."""
 SETTLED_LOOK = 30.0
 """Maximum seconds between two checks of instances without progress. A change by another client is noticed at once."""
-KIND_RETRY = 0.5
-"""Seconds until the operator asks the API server again whether it serves a new kind."""
-SLOW_RETRY = 5.0
-"""Seconds until the next attempt after an error of the API server, or a problem that another client has to fix."""
-RIGHTS_RETRY = 30.0
-"""Seconds until the next attempt if a permission is missing or another client uses the name."""
 NAMED = 20
 """Maximum number of instances that a message lists."""
 ORPHAN = "Orphan"
@@ -244,7 +238,7 @@ class StackDefinitionController:
             await self._report(
                 raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), activity=OperatorActivity.STALLED
             )
-            return SLOW_RETRY
+            return retry_delays.STACK_DEFINITION.first
         # 4. Kind, and the roles of its users. The kind fits all revisions that instances may have.
         served = known
         forms = served.forms if served is not None else await self._read_forms(owner_stack)
@@ -284,7 +278,7 @@ class StackDefinitionController:
         if newest not in forms.by_number:
             await self._catch_up(owner_stack, forms)
         if newest not in forms.by_number:
-            return SLOW_RETRY
+            return retry_delays.STACK_DEFINITION.first
         served = served or await self._serve(raw, forms)
         served.raw, served.pause = (None if owner_stack.deleting else raw), LOOK
         return None if owner_stack.deleting else await self._roll_out(served, raw)
@@ -323,15 +317,15 @@ class StackDefinitionController:
             await self._report(
                 raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, activity=OperatorActivity.STALLED
             )
-            return False, RIGHTS_RETRY
+            return False, retry_delays.DEFINITION_RIGHTS.first
         if not state.is_served:
             await self._report(raw, reason=DefinitionReason.KIND_NOT_SERVED, message=state.waits_for)
-            return False, KIND_RETRY
+            return False, retry_delays.NEW_KIND.first
         if refusal := await self._keep_roles(raw):
             await self._report(
                 raw, reason=DefinitionReason.ROLES_REFUSED, message=refusal, activity=OperatorActivity.STALLED
             )
-            return False, RIGHTS_RETRY
+            return False, retry_delays.DEFINITION_RIGHTS.first
         return True, None
 
     async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
@@ -383,7 +377,7 @@ class StackDefinitionController:
                 )
                 if isinstance(error, SourceForbidden):
                     # No event reports that a permission was granted.
-                    self._schedule_reconcile(name, RIGHTS_RETRY)
+                    self._schedule_reconcile(name, retry_delays.DEFINITION_RIGHTS.first)
                 return None
         if not mistakes:
             return read
@@ -555,12 +549,12 @@ class StackDefinitionController:
                     message=left.refusal,
                     activity=OperatorActivity.STALLED,
                 )
-            return RIGHTS_RETRY if left.refusal else KIND_RETRY
+            return retry_delays.DEFINITION_RIGHTS.first if left.refusal else retry_delays.NEW_KIND.first
         if refusal := await self._keep_roles(raw, is_deleting=True):
             await self._report(
                 raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, activity=OperatorActivity.STALLED
             )
-            return RIGHTS_RETRY
+            return retry_delays.DEFINITION_RIGHTS.first
         await self._let_go(raw)
         await self._forget(name)
         return None
@@ -571,7 +565,7 @@ class StackDefinitionController:
         await self._forget(name)
         # A write in progress may have restored a finalizer, so repeat until a check finds none.
         if await self._client.release_instances(definition_objects.find_kind(raw["spec"])):
-            return KIND_RETRY
+            return retry_delays.NEW_KIND.first
         owner_stack = self._make_owner(raw)
         is_orphaned = await self._revisions.find_orphaned(owner_stack)
         await self._let_go(raw)
@@ -614,9 +608,8 @@ class StackDefinitionController:
         task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, name: str, served: ServedDefinition | None) -> None:
-        try:
-            await (self.handle(name) if served is None else self._look_at_instances(name, served))
-        except (errors.ApiStatusError, errors.Unreachable) as error:
+        work = self.handle(name) if served is None else self._look_at_instances(name, served)
+        if error := await answers.find_error(work):
             logger.warning("cannot reconcile a StackDefinition; retrying", definition=name, error=str(error))
 
     async def handle(self, name: str) -> None:
@@ -624,7 +617,7 @@ class StackDefinitionController:
 
         Raises ApiStatusError and Unreachable.
         """
-        delay: float | None = SLOW_RETRY
+        delay: float | None = retry_delays.STACK_DEFINITION.first
         try:
             async with self._locks.setdefault(name, asyncio.Lock()):
                 raw = await self._client.get_definition(name)
@@ -648,7 +641,7 @@ class StackDefinitionController:
                 # The definition was rejected or is being deleted, which depends on its instances.
                 self.reconcile_now(name)
                 return
-            delay = SLOW_RETRY
+            delay = retry_delays.STACK_DEFINITION.first
             try:
                 delay = await self._roll_out(served, served.raw)
             finally:

@@ -8,16 +8,16 @@ from typing import Any
 
 import structlog
 
-from hearth import supervision
+from hearth import answers, supervision
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
 from hearth.engine.stack import faults
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
-from hearth.model import value_class
+from hearth.model import retry_delays, value_class
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.model.phases import ConditionType
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import conditions, status_builder, status_changes
@@ -31,8 +31,6 @@ fall behind in a burst of new Stacks: out of a thousand, 347 complete Stacks sta
 instead of 153."""
 BLOCKED_AFTER = 10.0
 """Seconds that a deletion may be blocked before an Event reports it. Most finalizers take less."""
-RETRY = 2.0
-"""Seconds until a failed status write is retried."""
 UNWRITABLE = frozenset({400, 413, 422})
 """Response codes for a status that the API server never accepts: one with too large an output, for example."""
 STATUS = "status"
@@ -250,12 +248,9 @@ class StatusWriter:
         # All other fields keep their last written values.
         known = {key: before[key] for key in before if key in status or key in target_status.MEMORY}
         patch = status_changes.find_changes(known, status)
-        if patch:
-            try:
-                await self._management_cluster.write_status(stack, patch)
-            except (ApiStatusError, Unreachable) as error:
-                logger.warning("status update failed; retrying", stack=stack.uid, error=str(error))
-                return
+        if patch and (error := await answers.find_error(self._management_cluster.write_status(stack, patch))):
+            logger.warning("status update failed; retrying", stack=stack.uid, error=str(error))
+            return
         reconciler.note_written({**before, **status})
 
     def _build(self, stack: StackObject, reconciler: StackReconciler, before: Object) -> Object:
@@ -307,13 +302,11 @@ class StatusWriter:
             self.request(stack_uid, delay=wait)
             return Outcome.PUT_OFF
         self._rate_limiter.on_written(stack_uid, now=now)
-        try:
-            await self._management_cluster.write_status(stack, patch)
-        except (ApiStatusError, Unreachable) as error:
+        if error := await answers.find_error(self._management_cluster.write_status(stack, patch)):
             logger.warning("status update failed; retrying", stack=stack_uid, error=str(error))
             if isinstance(error, ApiStatusError) and error.code in UNWRITABLE:
                 return Outcome.FAILED
-            self.request(stack_uid, delay=max(RETRY, error.retry_after or 0.0))
+            self.request(stack_uid, delay=retry_delays.STATUS.find_seconds(retry_after=error.retry_after))
             return Outcome.PUT_OFF
         reconciler.note_written(status)
         latest = self._management_cluster.find_stack(stack_uid)

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from hearth import answers
 from hearth.engine.ports import ClusterRequests, WorkloadCluster
 from hearth.model import child, names
 from hearth.model.child import Child, Object
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.ownership import field_ownership
@@ -37,11 +38,8 @@ async def describe_repair(step: Apply, *, cluster: ClusterRequests, boundary: Bo
     """
     if boundary.find_denial(step.ref):
         return ""
-    try:
-        live = await cluster.get(step.ref, kind=step.kind)
-    except (ApiStatusError, Unreachable):
-        return step.repaired_fields
-    if live["metadata"].get("uid") != step.uid:
+    live = await answers.find_answer(cluster.get(step.ref, kind=step.kind), None)
+    if live is None or live["metadata"].get("uid") != step.uid:
         return step.repaired_fields
     return _describe_values(step, live, child.parse_child(live, kind=step.kind, paths=()), step.lost)
 
@@ -87,12 +85,10 @@ async def describe_repetition(step: Apply, *, cluster: WorkloadCluster, boundary
     """
     if boundary.find_denial(step.ref):
         return ""
-    try:
-        if step.uid is None:
-            return await _describe_owners(step, cluster=cluster, boundary=boundary)
-        return _describe_change(step, await cluster.get(step.ref, kind=step.kind))
-    except (ApiStatusError, Unreachable):
-        return ""
+    if step.uid is None:
+        return await answers.find_answer(_describe_owners(step, cluster=cluster, boundary=boundary), "")
+    live = await answers.find_answer(cluster.get(step.ref, kind=step.kind), None)
+    return _describe_change(step, live) if live is not None else ""
 
 
 async def _describe_owners(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:

@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from hearth import answers
 from hearth.kube.client import salvage
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery import refresh_timing
-from hearth.model import errors, limits, packing
+from hearth.model import errors, limits, packing, retry_delays
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -39,8 +40,6 @@ SCHEMAS_PATH = "/openapi/v3"
 REFERENCE_PREFIX = "#/components/schemas/"
 INDEX_INTERVAL = 1.0
 """Minimum seconds between two reads of the index, which every refresh of the kinds requests."""
-SCHEMA_RETRY = 10.0
-"""Seconds before a failed document is requested again. A broken aggregated API rarely recovers quickly."""
 SCHEMA_TIMEOUT = 20.0
 """Seconds; the server computes a document on its first request."""
 PUBLISH_TIMEOUT = 5.0
@@ -275,9 +274,9 @@ class Schemas:
 
     async def _get_index(self) -> None:
         """Read the list of documents. If that fails, keep the previous list."""
-        try:
-            answer = await self._connection.request("GET", SCHEMAS_PATH, timeout=SCHEMA_TIMEOUT)
-        except (errors.ApiStatusError, errors.Unreachable):
+        request = self._connection.request("GET", SCHEMAS_PATH, timeout=SCHEMA_TIMEOUT)
+        answer = await answers.find_answer(request, None)
+        if answer is None:
             return
         paths = answer.get("paths")
         self._hashes = {
@@ -296,12 +295,11 @@ class Schemas:
             return
         group, version = pair
         path = f"{SCHEMAS_PATH}/apis/{group}/{version}" if group else f"{SCHEMAS_PATH}/api/{version}"
-        try:
-            # Omit the hash from the URL: if the document changed in the meantime, the server would redirect the
-            # request.
-            document = await self._connection.request("GET", path, timeout=SCHEMA_TIMEOUT)
-        except (errors.ApiStatusError, errors.Unreachable):
-            self._retry_at[pair] = asyncio.get_running_loop().time() + SCHEMA_RETRY
+        # Omit the hash from the URL: if the document changed in the meantime, the server would redirect the request.
+        request = self._connection.request("GET", path, timeout=SCHEMA_TIMEOUT)
+        document = await answers.find_answer(request, None)
+        if document is None:
+            self._retry_at[pair] = asyncio.get_running_loop().time() + retry_delays.SCHEMA.first
             return
         raw, by_kind, unreadable = await asyncio.to_thread(extract_definitions, document)
         self._loaded[pair] = wanted

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from hearth import supervision
-from hearth.model import errors
+from hearth import answers, supervision
 
 log = structlog.get_logger(__name__)
 
@@ -89,9 +88,7 @@ class KindRefresh:
         is_last = False
         while True:
             self._changed.clear()
-            try:
-                await self._read()
-            except (errors.ApiStatusError, errors.Unreachable) as error:
+            if error := await answers.find_error(self._read()):
                 log.warning("discovery failed", error=str(error))
             if self._changed.is_set():
                 is_last = False

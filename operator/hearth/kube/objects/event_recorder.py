@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from hearth import answers
 from hearth.engine.cluster_objects import StackObject
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import ApiClient
@@ -56,14 +57,10 @@ class EventRecorder:
         """Post an Event or increase its count, without sensitive values; log a failure, never raise it."""
         event = dataclasses.replace(event, message=hidden_texts.redact(event.message, stack.uid))
         name = event_name(stack, event)
-        try:
-            try:
-                await self._count(about_stack(stack), name, event)
-            except errors.ApiStatusError as refused:
-                if not is_terminating(refused):
-                    raise
-                await self._count(about_namespace(stack.namespace), name, event)
-        except (errors.ApiStatusError, errors.Unreachable) as error:
+        error = await answers.find_error(self._count(about_stack(stack), name, event))
+        if isinstance(error, errors.ApiStatusError) and is_terminating(error):
+            error = await answers.find_error(self._count(about_namespace(stack.namespace), name, event))
+        if error is not None:
             log.warning(
                 "failed to post Event", stack=f"{stack.namespace}/{stack.name}", reason=event.reason, error=str(error)
             )
@@ -72,9 +69,7 @@ class EventRecorder:
         """Post or count an Event about a ConfigMap or Secret."""
         name = name_event(ref.name, uid, event)
         place = {"name": ref.name, "namespace": ref.namespace, "uid": uid}
-        try:
-            await self._count({"apiVersion": "v1", "kind": ref.kind, **place}, name, event)
-        except (errors.ApiStatusError, errors.Unreachable) as error:
+        if error := await answers.find_error(self._count({"apiVersion": "v1", "kind": ref.kind, **place}, name, event)):
             log.warning("failed to post Event", object=str(ref), reason=event.reason, error=str(error))
 
     async def _count(self, involved: Object, name: str, event: EventContent) -> None:

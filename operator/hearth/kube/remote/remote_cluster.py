@@ -18,7 +18,7 @@ from hearth.kube.client.connection import Connection
 from hearth.kube.remote.tenant_share import TenantShare, TooMuchHeld
 from hearth.kube.watch.reflector import WatchConnection, WatchOptions
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors, growing_delay, limits
+from hearth.model import errors, limits, retry_delays
 from hearth.model.child import Object
 from hearth.model.sharding import Share
 from hearth.model.text import redaction
@@ -33,9 +33,6 @@ log = structlog.get_logger(__name__)
 
 LOOK_INTERVAL = 10.0
 """Seconds between two small requests to a cluster that answers."""
-FIRST_RETRY = 0.5
-LONGEST_RETRY = 10.0
-"""Maximum seconds between two attempts to reach a cluster that is away. The first wait is `FIRST_RETRY`."""
 DISCOVERY_INTERVAL = 60.0
 """Seconds between two reads of the served kinds, because another cluster does not report their changes."""
 LOOK_TIMEOUT = 10.0
@@ -207,7 +204,7 @@ class KubeRemoteCluster:
             self._listener.on_retry_trigger(retry_triggers.SERVER)
 
     def _find_pause(self) -> float:
-        longest = growing_delay.find(self._failures, first=FIRST_RETRY, longest=LONGEST_RETRY)
+        longest = retry_delays.REMOTE_CLUSTER.find_seconds(self._failures)
         return (longest if self._failures else LOOK_INTERVAL) * random.uniform(0.75, 1.0)  # noqa: S311 -- spreads requests
 
     async def _pause(self, seconds: float) -> None:

@@ -6,12 +6,8 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hearth.model import errors, growing_delay, value_class
+from hearth.model import errors, retry_delays, value_class
 
-FIRST_PAUSE = 0.1
-"""First pause in seconds. A restarted API server is back within a few seconds, and one request per 0.1 s is harmless.
-"""
-LONGEST_PAUSE = 30.0
 LONGEST_OBEYED_PAUSE = 60.0
 """Maximum Retry-After in seconds that a watch respects; a longer delay would leave the cache without changes."""
 SUSPICIOUS_FAILURES = 3
@@ -164,7 +160,7 @@ def needs_list(reason: WatchEndReason, *, failures: int, stalls: int) -> bool:
 def find_delay(failure: WatchFailure, *, failures: int, uniform: Callable[[float, float], float]) -> float:
     """Return the seconds before the next attempt, randomized so that a thousand watches do not reconnect at once."""
     # The exponent is limited because the number of consecutive failures is not.
-    longest = growing_delay.find(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
+    longest = retry_delays.WATCH.find_seconds(failures)
     requested_pause = min(failure.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
     return max(uniform(longest / 2, longest), requested_pause)
 

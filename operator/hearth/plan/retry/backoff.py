@@ -10,16 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from hearth.model import growing_delay, value_class
+from hearth.model import growing_delay, retry_delays, value_class
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
-FIRST_DELAY = 1.0
-"""Seconds. Short, because many errors resolve within a second (a webhook restarts, quota becomes available)."""
-MAX_BACKOFF = 300.0
-"""Seconds; the default of `retry.maxBackoff`."""
-RUN_DELAY = 30.0
-"""Seconds; the first delay before failed work is rerun. The failed run may have had side effects, and its object and
-log can be inspected until then."""
 LIMIT = 5
 """Failures after which a resource counts as failed; retries continue."""
 EARLY_SHARE = 1 / 16
@@ -179,14 +172,14 @@ class BackoffPolicy:
     most: int | None = None
     """See `Attempt.most`."""
 
-    first_delay: float = FIRST_DELAY
+    first_delay: float = retry_delays.STEP.first
     """Seconds."""
-    max_backoff: float = MAX_BACKOFF
+    max_backoff: float = retry_delays.STEP.longest
     """Seconds."""
     jitter: Callable[[], float]
     """From 0 to 1: shortens a delay by up to a quarter, so that simultaneous failures do not retry simultaneously."""
 
-    def find_delay(self, failures: float, *, first: float = FIRST_DELAY) -> float:
+    def find_delay(self, failures: float, *, first: float = retry_delays.STEP.first) -> float:
         """Return the seconds to wait after this many failures. first: seconds to wait after the first failure."""
         return growing_delay.find(failures, first=first, longest=self.max_backoff) * (1 - self.jitter() / 4)
 
@@ -212,7 +205,7 @@ def after_failure(
         limit=backoff.limit,
         most=backoff.most,
         triggers=failure.causes,
-        earliest_retry=now + max(delay * EARLY_SHARE, FIRST_DELAY, failure.retry_after),
+        earliest_retry=now + max(delay * EARLY_SHARE, retry_delays.STEP.first, failure.retry_after),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from hearth.model import growing_delay, value_class
-from hearth.plan.retry.backoff import FIRST_DELAY, MAX_BACKOFF, Attempt, AttemptId, StepFailure
+from hearth.model import retry_delays, value_class
+from hearth.plan.retry.backoff import Attempt, AttemptId, StepFailure
 
 REASON = "InternalError"
 """The reason for a resource and for the Stack's conditions."""
@@ -33,7 +33,7 @@ def after_failure(before: Retry | None, *, now: float) -> Retry:
     if before is not None and now < before.due:
         return before
     failures = before.failures + 1 if before is not None else 1
-    delay = growing_delay.find(failures, first=FIRST_DELAY, longest=MAX_BACKOFF)
+    delay = retry_delays.STEP.find_seconds(failures)
     return Retry(failures=failures, due=now + delay)
 
 

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hearth.engine.definition import sync_schedule
 from hearth.engine.stack import stack_reconciler
 from hearth.engine.stack.stack_reconciler import Supersession
 from hearth.engine.work_queue import WorkQueue
+from hearth.model import retry_delays
 from hearth.model.child import Object
 from hearth.plan.status.ready_condition import DefinitionRejection
 from support import virtual_time
@@ -130,7 +130,7 @@ async def test_a_newer_target_that_is_rejected_stops_no_rollout(world: FakeWorld
     seconds = asyncio.get_running_loop().time() - begun
     asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
     assert seconds < stack_reconciler.MAX_HOLD
-    assert asked <= 2 + seconds / sync_schedule.RETRY
+    assert asked <= 2 + seconds / retry_delays.DEFINITION.first
 
 
 def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:

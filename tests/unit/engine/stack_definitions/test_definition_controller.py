@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.stack_definitions.definition_controller import RIGHTS_RETRY
-from hearth.model import errors, names, sharding, well_known_kinds
+from hearth.model import errors, names, retry_delays, sharding, well_known_kinds
 from hearth.model.child import Object
 from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
@@ -375,7 +374,7 @@ async def test_a_kind_whose_instances_choose_rights_is_served_after_the_policy_t
     assert await world.user.find(KIND) is None
 
     world.traffic.troubles.clear()
-    await world.wait(RIGHTS_RETRY + 10)
+    await world.wait(retry_delays.DEFINITION_RIGHTS.first + 10)
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
     assert [await world.user.find(each) is None for each in (KIND, POLICY, BINDING)] == [False, False, False]
 

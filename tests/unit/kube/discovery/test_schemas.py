@@ -9,7 +9,7 @@ import pytest
 
 from hearth.kube.discovery import discovery
 from hearth.kube.discovery.discovery import Schemas
-from hearth.model import errors
+from hearth.model import errors, retry_delays
 from hearth.model.kinds import Kind
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, Sent
 from support.virtual_time import in_virtual_time
@@ -136,7 +136,7 @@ async def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
     await schemas.load([WIDGET])
     assert connection.asked == [INDEX, WIDGETS]
     assert schemas.generation == 0
-    await wait(discovery.SCHEMA_RETRY)
+    await wait(retry_delays.SCHEMA.first)
     await schemas.load([WIDGET])
     assert schemas.find_schema(WIDGET) is not None
     assert schemas.generation == 1
