@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
-from hearth.engine.ports import Evaluations
 from hearth.model import members, names, object_fields, value_class
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
@@ -180,9 +179,9 @@ class PlayedClock:
 class PlayedRules(AssumedRules):
     """Health rules, with simulated health for the objects in the script."""
 
-    def __init__(self, ready: set[str], *, schemas: Schemas, evaluations: Evaluations, current: CurrentScript) -> None:
+    def __init__(self, ready: set[str], *, schemas: Schemas, current: CurrentScript) -> None:
         """ready: UIDs of objects that count as ready; others may add to them."""
-        super().__init__(ready, schemas=schemas, evaluations=evaluations)
+        super().__init__(ready, schemas=schemas)
         self._current = current
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:

@@ -105,9 +105,7 @@ def complete(file: StackFile) -> StackFile:
 
 def check(file: StackFile) -> StackFile:
     """Return a StackDefinition, with the template in its spec. Raises Failure if it has mistakes."""
-    with file_commands.evaluating() as evaluator:
-        mistakes = stack_files.find_definition_mistakes(file, FolderKinds(None), evaluator)
-    if mistakes:
+    if mistakes := stack_files.find_definition_mistakes(file, FolderKinds(None)):
         raise Failure("; ".join(map(str, mistakes)))
     return file
 

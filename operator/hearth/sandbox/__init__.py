@@ -1,1 +1,0 @@
-"""Evaluates expressions in separate processes with limits on time and memory."""
