@@ -25,6 +25,7 @@ OTHERWISE = {
     "collection-mistakes": REFUSED,
     "delete-broken": REFUSED,
     "element-stated-twice": REFUSED,
+    "external-of-itself": REFUSED,
     "invalid-template": SCHEMA,
     "keep-claims": "the status has the revision of the definition, too",
     "mistake-taken-back": REFUSED,
