@@ -48,7 +48,7 @@ DEFINITION: dict[str, Any] = {
             "parameters": {
                 "title": {"type": "string", "description": "What visitors read first."},
                 "size": {"type": "integer", "default": 2, "exclusiveMinimum": 0},
-                "zone": {"type": ["string", "null"], "default": None, "pattern": "(?i)^eu"},
+                "zone": {"type": "string", "default": "eu-1", "pattern": "(?i)^eu"},
             },
             "resources": {
                 "page": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"title": "${params.title}"}}}
@@ -60,7 +60,7 @@ APP: dict[str, Any] = {
     "apiVersion": "platform-team.example/v1",
     "kind": "WebApp",
     "metadata": {"name": "shop", "labels": {"tier": "canary"}},
-    "spec": {"title": "Hello", "zone": None},
+    "spec": {"title": "Hello", "zone": "EU-2"},
 }
 DEFINITIONS = "GET /apis/hearth.dev/v1alpha1/stackdefinitions"
 PUBLISHED = "GET /openapi/v3/apis/platform-team.example/v1"
