@@ -39,6 +39,7 @@ from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, retry_delays, value_class
 from hearth.model.well_known_kinds import ACCESS_REVIEW
 from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.sandbox.pool import Pool
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Author, Review, ReviewResult
@@ -86,6 +87,7 @@ class AdmissionService:
         self._connection = Connection(source)
         self._queue = WorkQueue()
         self._cluster = KubeWorkloadCluster(self._connection, self._queue, observer=observer)
+        self._evaluations = Pool(notify=lambda _uid: None, on_limit=observer.on_limit)
         self._client = ApiClient(self._connection, observer)
         self._secret = CertificateSecret(
             client=self._client, namespace=settings.operator_namespace, name=settings.webhook_secret
@@ -113,6 +115,7 @@ class AdmissionService:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, self._kind_refresh.close(), return_exceptions=True)
+        await self._evaluations.close()
         await asyncio.gather(self._cluster.close(), self._connection.close())
 
     def on_kinds(self) -> None:
@@ -169,6 +172,7 @@ class AdmissionService:
                     management_cluster=self._home,
                     cluster=self._cluster,
                     hashes=self._hasher,
+                    evaluations=self._evaluations,
                     tenancy=self._settings.make_tenancy(),
                 )
                 allows_loopback = self._settings.allow_loopback_clusters

@@ -22,7 +22,7 @@ from hearth.engine.ports import Observer
 from hearth.engine.services import Services
 from hearth.engine.stack_controller import StackController
 from hearth.engine.status import stack_measures
-from hearth.engine.work_queue import WorkQueue
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
@@ -44,6 +44,7 @@ from hearth.model.well_known_kinds import RESOURCE_GROUP
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.sandbox.pool import Pool
 from hearth.settings import Settings
 
 logger = structlog.get_logger(__name__)
@@ -134,6 +135,11 @@ class KubeRuntime:
             observer=observer,
         )
         self._definitions = self._make_definitions(namespace, make_cache)
+        self._evaluations = Pool(
+            notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
+            on_limit=observer.on_limit,
+            find_namespace=self._queue.find_namespace,
+        )
         self._remote_clusters: KubeRemoteClusters | None = None
         self._controller: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
@@ -168,6 +174,7 @@ class KubeRuntime:
         await self._kind_refresh.close()
         if self._controller is not None:
             await self._controller.stop()
+        await self._evaluations.close()
         if self._remote_clusters is not None:
             await self._remote_clusters.close()
         if self._definitions is not None:
@@ -344,7 +351,8 @@ class KubeRuntime:
             checks_authors=self._settings.check_authors,
             tenancy=self._settings.make_tenancy(),
             share=self._settings.share,
-            health_rules=HealthRules(schemas=self._cluster.kinds),
+            health_rules=HealthRules(schemas=self._cluster.kinds, scripts=self._evaluations),
+            evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
             backoff=self._make_backoff(),
             remote_clusters=self._remote_clusters,

@@ -9,6 +9,7 @@ import functools
 import gc
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from hearth.template.blueprint import Known
-from hearth.template.cel import cel_environment, expressions
+from hearth.template.cel import cel_environment, cost, evaluation, expressions
 
 MOST_SECONDS = 0.1
 """Of CPU for one expression; the event loop waits for it."""
@@ -133,6 +134,21 @@ def inputs(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@dataclass
+class Tally:
+    """A port that admits small expressions and remembers refused ones."""
+
+    refused: int = 0
+
+    def admits(self, cost: cost.Cost) -> bool:
+        """By its bound."""
+        return evaluation.is_small(cost)
+
+    def ask(self, _text: str, _data: object) -> None:
+        """Nothing is evaluated elsewhere."""
+        self.refused += 1
+
+
 def forget_peak() -> float:
     """Reset the peak memory of this process; return its current memory in MiB."""
     Path("/proc/self/clear_refs").write_text("5")
@@ -152,7 +168,7 @@ def check(text: str, params: dict[str, Any]) -> bool:
         parsed = expressions.parse(text)
     except cel_environment.CelCompileError:
         assume(False)
-    bound = expressions.bind(parsed, path="p", constants={"params": expressions.enlarge(params)})
+    bound = expressions.bind(parsed, path="p", constants={"params": expressions.enlarge(params)}, evaluator=Tally())
     # A look for garbage among all that the test run holds is no work of the expression's.
     gc.disable()
     try:

@@ -43,6 +43,7 @@ PAIRS = {
     ("target", "MarkedObject"): "a field of the API",
     ("text", "InterpolatedString"): "a text with expressions in it",
     ("reference", "KubeconfigRef"): "the word in full",
+    ("worker", "Process"): "a process that works for a pool",
     ("snapshot", "StackObjects"): "all objects of a Stack at one time",
     ("record", "Versioned"): "anything that has a version",
     ("replaced_by", "Successor"): "a field of the API",

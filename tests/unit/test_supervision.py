@@ -26,6 +26,8 @@ SECRET = "tagsecret99"
 STARTERS = frozenset({"create_task", "ensure_future", "TaskGroup", "call_later", "call_at", "run_coroutine_threadsafe"})
 ALLOWED = {
     "supervision.py": {"create_task", "call_later"},
+    # In a command, which waits for the result.
+    "sandbox/process.py": {"run_coroutine_threadsafe"},
     # In a command, which waits for the first of two responses.
     "cli/stack_commands/steering/mark_commands.py": {"create_task"},
     # In a command, which lints the open texts one after another.

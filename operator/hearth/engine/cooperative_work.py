@@ -9,27 +9,30 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
-from hearth.model import limits
 from hearth.model.chunked_work import ChunkedWork, Result
 
 CHUNKS_PER_YIELD = 32
 """Chunks before the work yields."""
 SECONDS_IN_A_ROW = 0.005
 """The work yields after this time even if fewer chunks are done."""
-LONG = 0.02
-"""Seconds of work that are followed by a pause."""
 
 
 TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
 """Waits for a turn among the work of all namespaces."""
 
 
-async def finish(pieces: ChunkedWork[Result], *, take_turn: TakeTurn = contextlib.nullcontext) -> Result:
-    """Run the work to its result and yield regularly. take_turn: waits for some chunks in a row."""
+async def finish(
+    pieces: ChunkedWork[Result],
+    *,
+    begin: Callable[[], None] = lambda: None,
+    take_turn: TakeTurn = contextlib.nullcontext,
+) -> Result:
+    """Run the work to its result and yield regularly. begin: called before each chunk; take_turn: waits for some in a row."""
     while True:
         async with take_turn():
             since = time.perf_counter()
             for _ in range(CHUNKS_PER_YIELD):
+                begin()
                 try:
                     next(pieces)
                 except StopIteration as end:
@@ -39,7 +42,3 @@ async def finish(pieces: ChunkedWork[Result], *, take_turn: TakeTurn = contextli
                     break
             # Yield before the turn ends. Otherwise, no other work could ask for a turn while this work has it.
             await asyncio.sleep(0)
-        seconds = time.perf_counter() - since
-        if seconds > LONG:
-            # A chunk of costly expressions cannot be interrupted, so other work gets most of the time.
-            await asyncio.sleep(limits.EVALUATION_REST * seconds)

@@ -18,6 +18,7 @@ from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
+from hearth.template.cel.evaluation import Evaluator, ScriptEvaluator
 
 if TYPE_CHECKING:
     from hearth.template.instances.instance_form import InstanceForms
@@ -382,6 +383,22 @@ class Clock(Protocol):
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
         """Run `action` in the engine's loop after `delay` seconds; return a function that cancels it."""
+
+
+class Evaluations(Evaluator, ScriptEvaluator, Protocol):
+    """Evaluator of slow expressions, for one Stack at a time. Callers call `begin` before any evaluation."""
+
+    def begin(self, stack_uid: str) -> None:
+        """Assign the following evaluations to that Stack.
+
+        When results are ready, the queue contains `DirtyScope.EVALUATED` for the Stack, which then asks again.
+        """
+
+    async def wait(self, stack_uid: str) -> None:
+        """Wait until no evaluation of that Stack is pending."""
+
+    def forget(self, stack_uid: str) -> None:
+        """Drop the state of a deleted Stack."""
 
 
 class Observer(Protocol):

@@ -12,6 +12,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import (
     Clock,
     ClusterChildren,
+    Evaluations,
     HealthMarkClient,
     ManagementCluster,
     RemoteClusters,
@@ -31,6 +32,20 @@ from hearth.model.tenancy import Boundary, Tenancy
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.template.cel.evaluation import Alone
+
+
+class Unassisted(Alone):
+    """The port `Evaluations` without a helper process: slow expressions are reported as not evaluated."""
+
+    def begin(self, stack_uid: str) -> None:
+        """Ignore the Stack: every Stack gets the same answer."""
+
+    async def wait(self, stack_uid: str) -> None:
+        """Return at once: no evaluation is ever pending."""
+
+    def forget(self, stack_uid: str) -> None:
+        """Do nothing: no state is stored."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +63,8 @@ class Services:
     backoff: BackoffPolicy
     health_rules: HealthRules
     """The health rules by kind."""
+    evaluations: Evaluations = field(default_factory=Unassisted)
+    """Evaluation of slow expressions."""
     own_namespace: str = ""
     """Namespace of the operator's own objects, including user rules; "" disables the lookup."""
     only_namespace: str = ""

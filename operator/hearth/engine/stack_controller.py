@@ -65,6 +65,7 @@ class StackController:
             management_cluster=services.management_cluster,
             cluster=services.workload_cluster,
             hashes=services.hashes,
+            evaluations=services.evaluations,
             tenancy=services.tenancy,
             find_link=services.find_link,
         )
@@ -202,6 +203,7 @@ class StackController:
             return 0.0
         self._starts.begin(uid)
         self._unloaded.postpone(uid)
+        self._services.evaluations.begin(uid)
         trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
         planned = each.reconcile(stack, dirty)
@@ -301,6 +303,7 @@ class StackController:
             each.close()
         self._status_writer.forget(uid)
         self._planned_writes.forget(uid)
+        self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
         self._snapshots.forget(uid)
         self._services.read_rights.forget(uid)

@@ -23,6 +23,8 @@ class DirtyScope(enum.Enum):
     """The Stack object itself, or a source of its definition."""
     REVISIONS = "revisions"
     """The ControllerRevisions with the Stack's label."""
+    EVALUATED = "evaluated"
+    """All resources that wait for an evaluation."""
 
     # `enum.Enum` implements `__hash__` in Python, and every event hashes a scope.
     __hash__ = object.__hash__

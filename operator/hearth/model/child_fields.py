@@ -116,8 +116,13 @@ def without(stated: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
 
 
 def unpack(packed: bytes, known: KnownTexts) -> dict[str, Any]:
-    """Return the fields that `pack` packed, with the texts that the child stores elsewhere."""
-    metadata, *others = orjson.loads(packed)
+    """Return the fields that `pack` packed."""
+    return restore_fields(orjson.loads(packed), known)
+
+
+def restore_fields(parts: list[Any], known: KnownTexts) -> dict[str, Any]:
+    """Return the fields from their packed parts, with the texts that the child stores elsewhere."""
+    metadata, *others = parts
     if labels := metadata.get("labels"):
         restore(labels, known.list_labels())
     if annotations := metadata.get("annotations"):

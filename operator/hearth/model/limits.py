@@ -313,36 +313,54 @@ SMALL_INPUT_NODES = 500
 """Values in an object below which an expression takes it as is. Converting them takes 50 microseconds."""
 SMALL_INPUT_TEXT = 16 * 1024
 """Bytes of text in an object below which an expression takes it as is."""
-WEIGHED_NODES = 50_000
-"""Values that are counted to bound the cost of an expression, which takes three milliseconds. A larger input is
-refused."""
-SMALL_MICROSECONDS = 1_000.0
-"""Time of an expression, by its upper bound, that does not count in the sums below."""
-EVALUATION_MICROSECONDS = 50_000.0
-"""Time of one expression by its upper bound, several times its real time. The process does no other work in the meantime."""
-EVALUATION_BYTES = 48 * 1024 * 1024
-"""Memory of one expression, by its upper bound. It is freed after the evaluation."""
-TEST_MICROSECONDS = 25_000.0
-"""The same time for an expression of a readiness or health rule, which is evaluated at every change of the object."""
-MANIFEST_MICROSECONDS = 200_000.0
-"""Time of all expressions of one manifest, or of all outputs and conditions of a Stack: four expressions at the limit."""
-TURN_MICROSECONDS = 50_000.0
-"""Time of the expressions of one Stack in one reconcile. The manifests of other resources wait for the next one."""
-DEFINITION_MICROSECONDS = 10_000_000.0
-"""Time of all expressions of a definition that are evaluated when it is compiled, in pieces."""
-EVALUATION_REST = 2.0
-"""Factor of the pause after a long piece of a compilation: this many times its duration."""
+WEIGHED_NODES = 20_000
+"""Values that are counted to bound the cost of an expression, which takes a millisecond. A larger input is not
+evaluated in the operator's process."""
+EVALUATION_MICROSECONDS = 5_000.0
+"""Time of one expression in the operator's process, by its upper bound. The process does no other work in the meantime."""
+EVALUATION_BYTES = 8 * 1024 * 1024
+"""Memory of one expression in the operator's process, by its upper bound."""
 USUAL_INPUT_NODES, USUAL_INPUT_TEXT, USUAL_INPUT_ELEMENTS = 50, 500, 8
 """Values, bytes of text, and list elements of the assumed input when the cost of a health or readiness rule is
 estimated.
 """
 USUAL_MICROSECONDS = 100_000.0
 """The upper bound of such a rule for this input, which is many times the real cost."""
-USUAL_BYTES = 128 * 1024 * 1024
-"""The same bound of its memory."""
+TURN_MICROSECONDS = 50_000.0
+"""Time of all expressions of one Stack that need a bound, in one iteration of the event loop."""
+TURN_PACKED_BYTES = 8 * 1024 * 1024
+"""Size of inputs that one Stack sends to evaluator processes in one iteration."""
+EVALUATOR_CPU = 1.0
+"""Seconds of CPU for one expression in an evaluator process: a thousand times what ordinary ones take."""
+EVALUATOR_WALL = 10.0
+"""Seconds until a process that does not answer is replaced, on a machine under any load."""
+EVALUATOR_MEMORY = 128 * 1024 * 1024
+"""Bytes that one expression may take there: some fifty times the largest object."""
+EVALUATOR_INPUT_BYTES = 16 * 1024 * 1024
+"""Size of the inputs of one expression: eight of the largest objects."""
+EVALUATORS = 2
+"""Processes, so that one slow expression does not delay all others. Each takes 30 MiB, at most 160."""
+EVALUATIONS_QUEUED = 1_000
+"""Expressions of one Stack that wait for an evaluator process."""
+EVALUATIONS_QUEUED_BYTES = 8 * 1024 * 1024
+"""Size of the inputs of these expressions."""
+ALL_EVALUATIONS_QUEUED_BYTES = 32 * 1024 * 1024
+"""The same size for all Stacks together."""
+NAMESPACE_EVALUATIONS_QUEUED_BYTES = ALL_EVALUATIONS_QUEUED_BYTES // 4
+"""The same size for all Stacks of one namespace, less while others take much."""
+EVALUATION_RESULTS_PER_STACK = 8 * 1024 * 1024
+"""Cached result bytes of one Stack: several times the size of its objects."""
+EVALUATION_RESULTS = 32 * 1024 * 1024
+"""The same size for all Stacks together. The Stack with the most loses entries first."""
+EVALUATION_REST = 4.0
+"""Factor of the delay of a Stack's next expression: this many times the duration of the last one, if that took a tenth
+of a second or more. No Stack has more than a fifth of one process."""
+EVALUATION_TRIES = 3
+"""Attempts for an expression whose process ended or did not answer, possibly because of the machine."""
+LIST_UNPACKED_BYTES = 1024 * 1024
+"""Bytes of the packed objects of a list up to which a rule that never waits unpacks them: 10 to 20 milliseconds."""
 LIST_READ_BYTES = 4 * 1024 * 1024
-"""Bytes of the packed objects of a list from which `forEach` makes members: 5,000 Nodes with all of their labels and
-annotations."""
+"""The same for an evaluator process: 5,000 Nodes with all of their labels and annotations."""
 EXTERNAL_OBJECT_BYTES = 512 * 1024
 """Size of one external object that is read by its name: a bundle of all public certificate authorities has 220 KiB."""
 OBJECT_KEPT_BYTES = 64 * 1024
@@ -404,18 +422,15 @@ SILENCE = 30.0
 starts, and takes over a lease, within some twenty."""
 SCRIPT_STEPS = 100_000
 """Instructions of the Lua machine for one verdict of a health script: none of Argo CD's 241 needs more than 433."""
-SCRIPT_MILLISECONDS = 50
-"""CPU time of one verdict, which is checked every ten instructions."""
-SCRIPT_MOVES = 4_000_000
-"""Ways to match a pattern of a script with a text, some 20 ms: one repetition and 2,000 characters."""
-SCRIPT_PATTERN_LENGTH = 200
-"""Characters of a pattern or format of a script."""
-SCRIPT_VALUES = 10_000
-"""Values that a script sorts or joins at once."""
 SCRIPT_MEMORY = 16 * 1024 * 1024
 """Bytes of a Lua runtime: an object of 64 KiB takes less than 1 MiB as tables."""
 SCRIPTS_COMPILED = 128
-"""Compiled health scripts that are cached: most clusters have a dozen."""
+"""Compiled health scripts that an evaluator process keeps: most clusters have a dozen."""
+SCRIPT_VERDICTS_KEPT = 4_096
+"""Cached verdicts of one health script that remain valid while it runs again.
+
+Without a verdict, the object is progressing in the meantime.
+"""
 ADMISSION_SECONDS = 4.0
 """Time of one admission review; the API server waits 5 s. Beyond it the write is allowed, and the engine decides."""
 ADMISSION_REVIEWS = 8

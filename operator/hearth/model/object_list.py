@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import orjson
+
 from hearth.model import child_fields
 from hearth.model.child import Child
+from hearth.model.child_fields import KnownTexts
 from hearth.model.chunked_work import LARGE, ChunkedWork
+from hearth.model.kinds import Kind
 
 
 class ObjectList:
@@ -38,6 +42,26 @@ class ObjectList:
 
     __hash__ = None  # type: ignore[assignment]  # of thousands of objects
 
+    def identify(self) -> bytes:
+        """Return bytes that are the same for equal lists within this process."""
+        # Python caches the hash of bytes and strings.
+        keys = (
+            hash((each.packed_fields, each.known_texts)) if isinstance(each, Child) else hash(orjson.dumps(each))
+            for each in self.sources
+        )
+        return b"".join(key.to_bytes(8, "big", signed=True) for key in keys)
+
+    def write(self) -> Iterator[bytes]:
+        """Yield each object as one line of JSON, from which `read` restores its fields."""
+        for each in self.sources:
+            if isinstance(each, Child):
+                kind, *texts = each.known_texts
+                yield b"".join(
+                    (b"[", each.packed_fields, b",", orjson.dumps([kind.group, kind.version, kind.name, *texts]), b"]")
+                )
+            else:
+                yield orjson.dumps(each)
+
 
 def has_same_fields(one: Child | Mapping[str, Any], other: Child | Mapping[str, Any]) -> bool:
     """Whether two objects of lists are equal in all fields that are read."""
@@ -57,3 +81,13 @@ def unpack_in_pieces(objects: ObjectList) -> ChunkedWork[list[Mapping[str, Any]]
             pieces = 0
             yield
     return found
+
+
+def read(line: bytes) -> Mapping[str, Any]:
+    """Return the fields of an object that `ObjectList.write` wrote."""
+    found = orjson.loads(line)
+    if isinstance(found, dict):
+        return found
+    parts, (group, version, name, *texts) = found
+    kind = Kind(group=group, version=version, name=name, plural="", namespaced=True)
+    return child_fields.restore_fields(parts, KnownTexts(kind, *texts))

@@ -15,6 +15,7 @@ from typing import Any
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sources import SourceReader
 from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.ports import Evaluations
 from hearth.model import value_class
 from hearth.model.child import Object, Path
 from hearth.model.errors import InvalidDefinition, Mistake
@@ -168,6 +169,8 @@ class PartialManifest:
 
         def stand_in(outcome: Pending | EvaluationError) -> str | None:
             match outcome:
+                case Pending(is_evaluating=True):
+                    return None
                 case Pending(missing=missing):
                     return unknown.stand_in(missing)
                 case EvaluationError():
@@ -206,9 +209,9 @@ def find_uid(fields: Mapping[str, Any]) -> str:
 class AssumedRules(HealthRules):
     """Health rules that treat every assumed object as ready."""
 
-    def __init__(self, ready: set[str], *, schemas: Schemas) -> None:
+    def __init__(self, ready: set[str], *, schemas: Schemas, evaluations: Evaluations) -> None:
         """ready: UIDs; others may add to them."""
-        super().__init__(schemas=schemas)
+        super().__init__(schemas=schemas, scripts=evaluations)
         self._ready = ready
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:

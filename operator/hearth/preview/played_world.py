@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, assert_never
 
+from hearth.engine.ports import Evaluations
 from hearth.model import members, names, object_fields, value_class
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
@@ -179,9 +180,9 @@ class PlayedClock:
 class PlayedRules(AssumedRules):
     """Health rules, with simulated health for the objects in the script."""
 
-    def __init__(self, ready: set[str], *, schemas: Schemas, current: CurrentScript) -> None:
+    def __init__(self, ready: set[str], *, schemas: Schemas, evaluations: Evaluations, current: CurrentScript) -> None:
         """ready: UIDs of objects that count as ready; others may add to them."""
-        super().__init__(ready, schemas=schemas)
+        super().__init__(ready, schemas=schemas, evaluations=evaluations)
         self._current = current
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:

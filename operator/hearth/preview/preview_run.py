@@ -145,13 +145,16 @@ class PreviewRun:
                 self.reconciler.on_broadcast(event)
             taken = services.queue.get()
             if taken is not None:
+                services.evaluations.begin(uid)
                 self.reconciler.reconcile(self.world.stack, taken[1])
             elif services.read_rights.is_asking(uid):
                 await asyncio.sleep(ANSWER_INTERVAL)
             elif await self.world.cluster.read_externals(services.find_boundary(self.world.stack).user):
                 services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
             else:
-                return
+                await services.evaluations.wait(uid)
+                if not len(services.queue):
+                    return
 
     def _write_status(self) -> bool:
         """Write the status in the copy if work waits for it; return whether this ended the wait."""

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder
-from hearth.engine.ports import Clock
-from hearth.engine.services import Services
+from hearth.engine.ports import Clock, Evaluations
+from hearth.engine.services import Services, Unassisted
 from hearth.engine.work_queue import WorkQueue
 from hearth.kube.cache import stack_cache
 from hearth.model import object_fields, value_class
@@ -118,16 +118,17 @@ def make_world(
     *,
     now: float,
     workload_cluster: LiveCluster | None = None,
+    evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
     parts: WorldParts | None = None,
 ) -> PreviewWorld:
     """Make a world without objects.
 
-    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; parts: None
-    for the parts of a preview.
+    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
+    makes the evaluator of slow expressions; parts: None for the parts of a preview.
     """
     children, parts = workload_cluster or live, parts or WorldParts(clock=StandingClock(now))
     hashes, assumptions, queue = TrustedHashes(), parts.assumptions, WorkQueue()
-    copies = ObjectCopies(hashes)
+    evaluations, copies = evaluate(queue), ObjectCopies(hashes)
     management = CopiedManagementCluster(
         live,
         parse(request, {"resourceVersion": "0", "generation": 1}, without_window(request)),
@@ -147,7 +148,8 @@ def make_world(
         hashes=hashes,
         queue=queue,
         backoff=BackoffPolicy(jitter=lambda: 0.5),
-        health_rules=parts.make_rules(assumptions.ready, schemas=cluster.kinds),
+        health_rules=parts.make_rules(assumptions.ready, schemas=cluster.kinds, evaluations=evaluations),
+        evaluations=evaluations,
         tenancy=request.tenancy,
     )
     return PreviewWorld(
@@ -163,6 +165,7 @@ def make_world(
             management_cluster=management,
             cluster=cluster,
             hashes=hashes,
+            evaluations=evaluations,
             tenancy=request.tenancy,
             find_link=services.find_link,
             assumptions=assumptions,

@@ -8,6 +8,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator,
 from typing import Any, Final, TypeAlias
 
 from hearth import supervision
+from hearth.engine.ports import Evaluations
+from hearth.engine.services import Unassisted
+from hearth.engine.work_queue import WorkQueue
 from hearth.model import containers, kinds, members, names, object_fields, windows
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, HearthError
@@ -53,14 +56,16 @@ async def make_preview(
     *,
     now: float,
     workload_cluster: LiveCluster | None = None,
+    evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
     preview_nested: PreviewNested | None = None,
 ) -> Preview:
     """Return the effects of the wanted Stack; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
 
-    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own;
-    preview_nested: makes the preview of a nested Stack, None to leave out nested Stacks.
+    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
+    makes the evaluator of slow expressions; preview_nested: makes the preview of a nested Stack, None to leave out
+    nested Stacks.
     """
-    world = preview_world.make_world(live, request, now=now, workload_cluster=workload_cluster)
+    world = preview_world.make_world(live, request, now=now, workload_cluster=workload_cluster, evaluate=evaluate)
     if world.stack.kubeconfig is not None:
         raise PreviewFailed(ELSEWHERE)
     await preview_world.read_children(world)

@@ -14,7 +14,6 @@ from typing import Any
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import stored_definition
-from hearth.engine.definition.revision_builder import LargeDefinition
 from hearth.model import field_paths, members, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
@@ -34,8 +33,9 @@ from hearth.plan.target.target import Target
 from hearth.preview import field_changes, object_copies, preview_world
 from hearth.preview.preview_world import PreviewWorld
 from hearth.template.blueprint import Blueprint, ReadValue
+from hearth.template.cel.evaluation import Unevaluated
 
-UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, LargeDefinition, ApiStatusError)
+UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, Unevaluated, ApiStatusError)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

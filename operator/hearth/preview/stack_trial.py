@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.engine.work_queue import DirtyScope
+from hearth.engine.ports import Evaluations
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import object_fields, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import Mistake
@@ -52,8 +53,10 @@ class TrialResult:
 class StackTrial(PreviewRun):
     """The engine for one Stack in a simulated cluster."""
 
-    def __init__(self, live: LiveCluster, request: PreviewRequest, *, now: float) -> None:
-        """now: seconds since the epoch."""
+    def __init__(
+        self, live: LiveCluster, request: PreviewRequest, *, now: float, evaluate: Callable[[WorkQueue], Evaluations]
+    ) -> None:
+        """now: seconds since the epoch; evaluate: makes the evaluator of slow expressions."""
         self._clock = PlayedClock(now)
         self._current = CurrentScript()
         parts = WorldParts(
@@ -62,7 +65,7 @@ class StackTrial(PreviewRun):
             make_rules=functools.partial(played_world.PlayedRules, current=self._current),
             make_cluster=functools.partial(played_world.PlayedCluster, current=self._current),
         )
-        super().__init__(preview_world.make_world(live, request, now=now, parts=parts))
+        super().__init__(preview_world.make_world(live, request, now=now, evaluate=evaluate, parts=parts))
         self._generation = 1
         self.begin()
 

@@ -39,12 +39,23 @@ class Known:
     value: Any = field(repr=False)
 
 
+class Evaluating(str):
+    """The reason to wait while another process evaluates the expression. All its values are present."""
+
+    __slots__ = ()
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
     """The result while a value is missing. Waiting is a value, never an exception."""
 
     missing: tuple[str, ...]
     """The missing paths as written: `db.status.host`."""
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether only an evaluation in another process is pending. It finishes automatically."""
+        return bool(self.missing) and all(isinstance(each, Evaluating) for each in self.missing)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

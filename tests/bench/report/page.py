@@ -64,7 +64,7 @@ a fifth, HTTP and TLS an eighth, the parsing of objects a twelfth, and no single
 
 **Lists and collections.** Objects stay packed as JSON until an expression reads them. Thirty Stacks that read a list of
 sixty ConfigMaps of 60 KB take 118 MiB in total, and 109 MiB after a restart; unpacked for each Stack they took more than
-1 GiB. One expression reads at most 2.4 MiB of them.
+1 GiB. An evaluator process unpacks lists of more than about 250 KB.
 
 **One of many members (B13).** These figures are from a version that compiled only changed members. Now the operator
 compiles all members again: with 5,000 members, a change takes 0.3 to 0.7 s of CPU more, in pieces

@@ -1,8 +1,10 @@
-"""Expressions that would take gigabytes or minutes are refused, and others are not affected."""
+"""Expressions that take gigabytes or minutes: only they fail, others are not affected, and large legitimate expressions
+succeed.
+"""
 
 from __future__ import annotations
 
-import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,9 +76,7 @@ def test_an_expression_without_bound_stops_only_itself(threats: ThreatWorld, dat
     assert silence.longest_work < WORK
     assert threats.operator.peak - before < GROWTH
     message = find_refusal(threats, tenant)
-    assert re.search(
-        r"spec.template.resources.bomb.manifest.data.a: expression may take (more than 50 ms|\d+ MiB)", message
-    ), message
+    assert "spec.template.resources.bomb.manifest.data.a: expression took more than" in message, message
 
     threats.operator.restart()
     threats.canary()
@@ -130,9 +130,7 @@ def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(thr
     assert silence.longest_work < WORK
     assert threats.operator.peak - before < GROWTH
     problem = find_failure(threats, tenant)
-    assert re.search(
-        r"expression may take (more than 50 ms|\d+ MiB)[^`]*`string\(cel.bind\(a1, ", problem["message"]
-    ), problem
+    assert "expression took more than 128 MiB of memory; simplify it: `string(cel.bind(a1, " in problem["message"]
     assert threats.api.get("ConfigMap", tenant.namespace, "bomb-cfg")
 
 
@@ -164,35 +162,16 @@ def test_many_stacks_with_bombs_hold_up_no_one(threats: ThreatWorld) -> None:
 
 
 def make_honest(tenant: Tenant) -> Object:
-    """A Stack with expressions near the limit: 1,000 lines from a list, and one expression that reads them."""
+    """A Stack whose expressions exceed the operator's own limit: 1,500 lines from a list, and one expression that reads
+    them.
+    """
     lines = "${params.list.map(i, 'line-' + string(i)).join('\\n')}"
     back = "${string(lines.data.a.split('\\n').filter(l, l.endsWith('9')).size())}"
     resources = {"lines": make_config_map("lines", {"a": lines}), "count": make_config_map("count", {"a": back})}
-    parameters = {"list": list(range(1000))}
+    parameters = {"list": list(range(1500))}
     return make_stack(
         tenant.namespace, "honest", resources, template={"parameters": {"list": LIST}}, parameters=parameters
     )
-
-
-def test_many_costly_expressions_over_objects_hold_up_no_one(threats: ThreatWorld) -> None:
-    tenant = threats.tenant()
-    costly = "${string(size(cfg.data.a.split('').map(i, i)))}"
-    resources = {f"r{number}": make_config_map(f"r{number}", {"a": costly}) for number in range(100)}
-    resources["cfg"] = make_config_map("cfg", {"a": "a" * 1_200})
-    threats.canary()
-    before = threats.operator.memory
-    threats.operator.forget_peak()
-
-    with threats.operator.listened_to() as silence:
-        tenant.author().create(make_stack(tenant.namespace, "bomb", resources))
-        canaries = [threats.canary().complete for _ in range(3)]
-        threats.wait_phase(tenant.namespace, "bomb", "CreateComplete")
-
-    print(
-        f"silent for {silence.longest:.2f} s ({silence.longest_work:.2f} s of work), canaries {max(canaries):.2f} s, {threats.operator.peak - before:.0f} MiB more"
-    )
-    assert silence.longest_work < WORK
-    assert threats.operator.peak - before < GROWTH
 
 
 def test_a_large_honest_expression_has_its_value(threats: ThreatWorld) -> None:
@@ -205,6 +184,18 @@ def test_a_large_honest_expression_has_its_value(threats: ThreatWorld) -> None:
     count = threats.api.get("ConfigMap", tenant.namespace, "count")
     assert lines is not None
     assert count is not None
-    assert lines["data"]["a"].splitlines() == [f"line-{number}" for number in range(1000)]
-    assert count["data"]["a"] == "100"
+    assert lines["data"]["a"].splitlines() == [f"line-{number}" for number in range(1500)]
+    assert count["data"]["a"] == "150"
     assert threats.operator.read_metric("hearth_limit_reached_total", limit="evaluations") == 0
+    workers = find_workers(threats)
+    assert workers
+    threats.operator.kill()
+    threats.wait_for(lambda: not any(each.exists() for each in workers), what="the end of evaluator processes")
+
+
+def find_workers(threats: ThreatWorld) -> list[Path]:
+    """The evaluator processes of the operator."""
+    assert threats.operator.process is not None
+    children = Path(f"/proc/{threats.operator.process.pid}/task/{threats.operator.process.pid}/children").read_text()
+    processes = [Path("/proc") / pid for pid in children.split()]
+    return [each for each in processes if b"hearth.sandbox.worker" in (each / "cmdline").read_bytes()]

@@ -87,7 +87,7 @@ def test_a_million_claims_stop_no_snapshot_of_others(threats: ThreatWorld) -> No
 
 
 def make_slow(tenant: Tenant, number: int) -> Object:
-    """A Stack of many expressions near the limit."""
+    """A Stack of many expressions that take most of a second each."""
     slow = "${string(params.list.filter(i, params.list.exists(j, j + i < 0)).size() + %d)}"
     data = {f"k{each}": slow % each for each in range(EXPRESSIONS)}
     return make_stack(
@@ -95,12 +95,12 @@ def make_slow(tenant: Tenant, number: int) -> Object:
         f"slow{number}",
         {"cfg": make_config_map(f"slow{number}", data)},
         template={"parameters": {"list": LIST}},
-        parameters={"list": list(range(130))},
+        parameters={"list": list(range(2300))},
     )
 
 
 def measure_expression(threats: ThreatWorld, tenant: Tenant, author: Any, name: str) -> float:
-    """Seconds until a Stack with a costly expression is complete."""
+    """Seconds until a Stack that needs an evaluator process is complete."""
     data = {"a": "${params.list.map(i, 'line-' + string(i)).join('\\n')}"}
     began = time.monotonic()
     author.create(
@@ -109,7 +109,7 @@ def measure_expression(threats: ThreatWorld, tenant: Tenant, author: Any, name: 
             name,
             {"cfg": make_config_map(name, data)},
             template={"parameters": {"list": LIST}},
-            parameters={"list": list(range(1300))},
+            parameters={"list": list(range(1500))},
         )
     )
     threats.wait_phase(tenant.namespace, name, "CreateComplete")

@@ -219,7 +219,7 @@ def find_estimator(text: str) -> Estimator:
 
 
 def examine(trial: Trial, *, slowness: float, repeats: int = 3) -> Finding | None:
-    """Run a trial; None if it is not an expression, or its bound exceeds the limit."""
+    """Run a trial; None if it is not an expression, or its bound exceeds what the operator evaluates itself."""
     try:
         parsed = expressions.parse(trial.text)
     except cel_environment.CelCompileError:

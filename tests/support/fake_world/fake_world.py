@@ -13,6 +13,7 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import services, stack_controller, work_queue
+from hearth.engine.ports import Evaluations
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
@@ -41,6 +42,7 @@ from support.server.fake_server import FakeServer
 from support.server.request_faults import Traffic
 from support.stories import deployment_controller, probe_controller
 from support.stories.world import Check, find_nothing
+from support.units.in_process import InProcess
 from support.virtual_time import VirtualClock
 
 WORKLOADS = (fake_kinds.DEPLOYMENT.kind, fake_kinds.JOB.kind, fake_kinds.POD.kind)
@@ -66,6 +68,8 @@ class NeverRests(AssertionError):
 
 Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
 """Creates the connection of an operator."""
+Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
+"""Creates the evaluator of long expressions for an operator."""
 Parameters = ParamSpec("Parameters")
 
 
@@ -159,12 +163,15 @@ class Controller:
         tenancy: Tenancy | None = None,
         connect: Connect = FakeWire,
         others: Mapping[str, OtherServer] | None = None,
+        evaluate: Evaluate = lambda _queue: InProcess(),
         hasher: keyed_hash.KeyedHasher = HASHER,
     ) -> None:
         """concurrency: maximum child writes in flight; connect: makes its connection to the server.
 
-        hasher: with the key of all hashes and signatures; others: the other clusters by their names.
+        hasher: with the key of all hashes and signatures; evaluate: makes the evaluator of long expressions; others:
+        the other clusters by their names.
         """
+        self._evaluate = evaluate
         self._hasher = hasher
         self._others = others if others is not None else {}
         self._tenancy = tenancy or Tenancy()
@@ -180,6 +187,7 @@ class Controller:
         self.limits = observer.limits
         heard = work_queue.WorkQueue(self._clock.monotonic)
         workload_cluster = FakeWorkloadCluster(self.wire, heard, signatures=self._hasher, share=share)
+        evaluations = self._evaluate(heard)
         self.remotes = FakeRemoteClusters(self._others, wire.traffic, heard, signatures=self._hasher, share=share)
         management_cluster = FakeManagementCluster(self.wire, heard, share=share)
         definitions = FakeStackDefinitions(self.wire, management_cluster, share.leads)
@@ -196,7 +204,8 @@ class Controller:
             hashes=self._hasher,
             queue=heard,
             backoff=backoff.BackoffPolicy(jitter=lambda: 0.5),
-            health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds),
+            health_rules=health_rules.HealthRules(schemas=workload_cluster.kinds, scripts=evaluations),
+            evaluations=evaluations,
             own_namespace=OPERATOR_NAMESPACE,
             tenancy=self._tenancy,
             on_limit=observer.on_limit,
@@ -245,6 +254,8 @@ class FakeWorld:
         self.controllers: list[Controller] = []
         self.event_delay: float | None = None
         """Delay of events in seconds for operators started later; None for the default."""
+        self.evaluate: Evaluate = lambda _queue: InProcess()
+        """Creates the evaluator of long expressions for operators started later."""
         self.tenancy = Mode.ISOLATED
         """The tenancy of operators started later."""
         self.default_account = ""
@@ -308,6 +319,7 @@ class FakeWorld:
                     default_account=self.default_account,
                     definer_accounts=self.definer_accounts,
                 ),
+                evaluate=self.evaluate,
                 others=self.others,
                 hasher=self.hasher,
             )

@@ -18,6 +18,7 @@ from support.ports.fake_live_cluster import FakeLiveCluster
 from support.server import fake_kinds
 from support.server.fake_objects import copy
 from support.server.fake_server import FakeServer
+from support.units.in_process import InProcess
 
 NOW = 1_767_225_600.0
 
@@ -39,7 +40,7 @@ async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "de
         ],
         stacks=[raw["metadata"]["uid"] for raw in server.list_all(kind)],
     )
-    return await previews.make_preview(FakeLiveCluster(server), request, now=NOW)
+    return await previews.make_preview(FakeLiveCluster(server), request, now=NOW, evaluate=lambda _queue: InProcess())
 
 
 def make_new(server: FakeServer, namespace: str, name: str) -> Object:

@@ -341,15 +341,16 @@ def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
     from hearth.cli.stack_views.files.stack_files import StackFile
 
     kinds = FolderKinds(None)
-    for each in objects:
-        stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=objects)
-        mistakes = file_commands.find_mistakes(stack_file, kinds)
-        places: dict[tuple[str, str], list[str]] = {}
-        # Later mistakes at the same place are consequences of the first one.
-        for mistake in {each["path"]: each for each in reversed(mistakes)}.values():
-            places.setdefault((mistake["stack"], mistake["message"]), []).append(mistake["path"])
-        for (stack, message), paths in places.items():
-            yield f"{stack}: {enumeration.enumerate_names(paths[::-1])}: {message}"
+    with file_commands.evaluating() as evaluator:
+        for each in objects:
+            stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=objects)
+            mistakes = file_commands.find_mistakes(stack_file, kinds, evaluator)
+            places: dict[tuple[str, str], list[str]] = {}
+            # Later mistakes at the same place are consequences of the first one.
+            for mistake in {each["path"]: each for each in reversed(mistakes)}.values():
+                places.setdefault((mistake["stack"], mistake["message"]), []).append(mistake["path"])
+            for (stack, message), paths in places.items():
+                yield f"{stack}: {enumeration.enumerate_names(paths[::-1])}: {message}"
 
 
 def count(found: Sequence[object], word: str) -> str:

@@ -95,11 +95,12 @@ def read_definitions(files: Sequence[str]) -> list[KindSchema]:
     if files and not found:
         message = f"there is no StackDefinition in {', '.join(files)}; pass a file that contains one with -f"
         raise click.ClickException(safe_text.clean(message))
-    listed = [
-        f"{each.source}: {stack_files.describe_mistake(mistake)}"
-        for each in found
-        for mistake in file_commands.find_mistakes(each, FolderKinds(None))
-    ]
+    with file_commands.evaluating() as evaluator:
+        listed = [
+            f"{each.source}: {stack_files.describe_mistake(mistake)}"
+            for each in found
+            for mistake in file_commands.find_mistakes(each, FolderKinds(None), evaluator)
+        ]
     if listed:
         message = "\n".join(["cannot generate a schema for an invalid definition:", *listed])
         raise click.ClickException(safe_text.clean(message))

@@ -48,10 +48,11 @@ def find(text: str, kinds: Kinds) -> list[Object]:
 
     warn, note = functools.partial(add, "warning"), functools.partial(add, "note")
 
-    for stack_file in stack_files.find_stacks({"": documents}, kinds=file_commands.LINTED):
-        for mistake in file_commands.find_mistakes(stack_file, kinds, warn=warn, note=note):
-            message = stack_files.describe_mistake(mistake)
-            found.append(describe("error", message, stack_file.manifest, path=mistake["path"]))
+    with file_commands.evaluating() as evaluator:
+        for stack_file in stack_files.find_stacks({"": documents}, kinds=file_commands.LINTED):
+            for mistake in file_commands.find_mistakes(stack_file, kinds, evaluator, warn=warn, note=note):
+                message = stack_files.describe_mistake(mistake)
+                found.append(describe("error", message, stack_file.manifest, path=mistake["path"]))
     return found
 
 

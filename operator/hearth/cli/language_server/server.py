@@ -15,7 +15,6 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -33,6 +32,7 @@ from hearth.cli.stack_views.files import stack_lint
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kinds
+from hearth.sandbox import process
 
 LINT: Final = (sys.executable, "-m", "hearth.cli.language_server.lint_process")
 PAUSE: Final = 0.3
@@ -54,12 +54,6 @@ LOST: Final = "could not be checked: it takes too long or too much memory; split
 log = logging.getLogger(__name__)
 
 
-def find_import_path() -> str:
-    """Return the folders from which Python imports this package and its dependencies."""
-    folder = Path(hearth.__file__).parent.parent
-    return os.pathsep.join([str(folder), *(path for path in sys.path if path.endswith("site-packages"))])
-
-
 class Linter:
     """The process that lints. It is started when first needed, and restarted after it ended."""
 
@@ -75,7 +69,7 @@ class Linter:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": find_import_path()},
+                env={**os.environ, "PYTHONPATH": process.find_import_path()},
                 limit=limits.OBJECT_BYTES,
             )
         requests, replies = self._process.stdin, self._process.stdout

@@ -25,6 +25,7 @@ from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import definition_sources
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.cache import stack_cache
 from hearth.kube.objects import controller_revision
 from hearth.model import chunked_work, errors, instance_fields, limits, object_fields, value_class, well_known_kinds
@@ -37,6 +38,7 @@ from hearth.preview import previews
 from hearth.preview.changes import Preview
 from hearth.preview.preview_run import NestedStack
 from hearth.preview.preview_world import PreviewRequest
+from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
@@ -245,13 +247,25 @@ class StackPreviewer:
             form=self.form,
             kind=self.kind,
         )
-        return await previews.make_preview(
-            cluster,
-            request,
-            now=time.time(),
-            workload_cluster=workload_cluster,
-            preview_nested=self._preview_nested,
-        )
+        pools: list[Pool] = []
+
+        def evaluate(queue: WorkQueue) -> Pool:
+            pools.append(
+                Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None)
+            )
+            return pools[-1]
+
+        try:
+            return await previews.make_preview(
+                cluster,
+                request,
+                now=time.time(),
+                workload_cluster=workload_cluster,
+                evaluate=evaluate,
+                preview_nested=self._preview_nested,
+            )
+        finally:
+            await asyncio.gather(*(pool.close() for pool in pools))
 
     async def _preview_nested(self, nested: NestedStack, sources: Mapping[ObjectRef, Object]) -> Preview:
         """Return the preview of a nested Stack. Parts that cannot be previewed become a note."""

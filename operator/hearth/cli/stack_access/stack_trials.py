@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import dataclasses
@@ -29,6 +30,7 @@ from hearth.cli.stack_views.stack_tests.stack_test_models import (
 )
 from hearth.cli.stack_views.stack_tests.stack_test_report import CaseResult
 from hearth.engine.stack_definitions import definition_objects
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import errors, instance_fields, names, object_fields, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode, Tenancy
@@ -38,6 +40,8 @@ from hearth.preview.empty_cluster import EmptyCluster
 from hearth.preview.played_world import PlayedFault, PlayedHealth, PlayedObject, Script
 from hearth.preview.preview_world import PreviewRequest
 from hearth.preview.stack_trial import StackTrial, TrialResult
+from hearth.sandbox import process
+from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm
 from hearth.template.text import kubectl_yaml
@@ -75,6 +79,7 @@ class CaseRun:
         self._namespace = object_fields.text(self._metadata, "namespace") or stack_files.DEFAULT_NAMESPACE
         self._kinds = FolderKinds(None)
         self._cluster = EmptyCluster(self._kinds)
+        self._pools: list[Pool] = []
         self._trial: StackTrial | None = None
         self._files: Sequence[str] | None = file.stack_test.files
         self._parameters: Object = {}
@@ -116,6 +121,7 @@ class CaseRun:
         finally:
             if self._trial is not None:
                 self._trial.close()
+            await asyncio.gather(*(pool.close() for pool in self._pools))
         return []
 
     async def _run_step(self, step: StepModel) -> TrialResult:
@@ -132,11 +138,16 @@ class CaseRun:
                     self._last, applied=(), deleted=(), rejection=REFUSED, mistakes=tuple(mistakes)
                 )
             if self._trial is None:
-                self._trial = StackTrial(self._cluster, request, now=NOW)
+                self._trial = StackTrial(self._cluster, request, now=NOW, evaluate=self._make_pool)
             else:
                 self._trial.change(request)
         self._last = await self._trial.play(make_script(step), within=times.parse_duration(step.within))
         return self._last
+
+    def _make_pool(self, queue: WorkQueue) -> Pool:
+        pool = Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None)
+        self._pools.append(pool)
+        return pool
 
     def _make_request(self) -> tuple[PreviewRequest, list[errors.Mistake]]:
         """Return the wanted Stack, and the mistakes that an API server would report. Raises InvalidTest."""
@@ -200,7 +211,8 @@ class CaseRun:
             stack_file = stack_files.include_template(stack_file)
         except errors.InvalidDefinition as error:
             return PreviewRequest(present=None, wanted={}), list(error.mistakes)
-        mistakes = stack_files.find_definition_mistakes(stack_file, self._kinds)
+        with contextlib.closing(process.OfflineEvaluator()) as evaluator:
+            mistakes = stack_files.find_definition_mistakes(stack_file, self._kinds, evaluator)
         if mistakes:
             return PreviewRequest(present=None, wanted={}), mistakes
         spec = dict(object_fields.mapping(stack_file.manifest, "spec"))

@@ -9,7 +9,6 @@ case, because it never applies to a later object.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.cluster_objects import KubeconfigRef, StackObject
 from hearth.engine.definition import definition_sources, rejections, snapshot_restore, stack_cluster
-from hearth.engine.definition.revision_builder import LargeDefinition, RevisionBuilder
+from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import errors, members, names, windows
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
@@ -34,6 +33,7 @@ from hearth.plan.status import breakpoint_waits
 from hearth.plan.target import rollback_notes
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Known
+from hearth.template.cel.evaluation import Unevaluated
 from hearth.template.compiler import secret_literals
 from hearth.template.text import error_hints
 
@@ -57,7 +57,7 @@ API_VERSION = f"{names.GROUP}/{names.VERSION}"
 async def review_stack(
     builder: RevisionBuilder, review: Review, *, check_kubeconfig: Callable[[str], object]
 ) -> ReviewResult:
-    """Return a denial with all errors of a Stack, or warnings.
+    """Return a denial with all errors of a Stack, or warnings. It has the evaluator processes of `builder` to itself.
 
     check_kubeconfig: raises KubeconfigRefused for a kubeconfig that the engine would not use.
     """
@@ -66,8 +66,11 @@ async def review_stack(
     stack = review_module.make_stack(review.new, namespace=review.namespace)
     if denial := _find_boundary(builder, stack).stack_denial:
         return deny(review, denial)
-    restore = await review_restore(builder, review)
-    result = (await _review_stack(builder, review, stack, check_kubeconfig=check_kubeconfig)).combine(restore)
+    try:
+        restore = await review_restore(builder, review)
+        result = (await _review_stack(builder, review, stack, check_kubeconfig=check_kubeconfig)).combine(restore)
+    finally:
+        builder.evaluations.forget(stack.uid)
     if result.denial or not (warning := warn_of_rollback(review)):
         return result
     return dataclasses.replace(result, warnings=(review_module.shorten(warning), *result.warnings))
@@ -84,7 +87,7 @@ async def _review_stack(
     except errors.InvalidDefinition as error:
         return await deny_certain(builder, review, stack, judge(review, error, definition=None))
     try:
-        blueprint = await compile_any(builder, definition, stack)
+        blueprint = await compile_fully(builder, definition, stack)
     except errors.InvalidDefinition as error:
         return await deny_certain(builder, review, stack, judge(review, error, definition=definition))
     if stack.kubeconfig is not None:
@@ -157,16 +160,20 @@ async def compile_template(
     definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
     try:
         definition_sources.check_template(definition.template, path=definition_sources.INLINE_PATH)
-        return await compile_any(builder, definition, stack), ()
+        return await compile_fully(builder, definition, stack), ()
     except errors.InvalidDefinition as error:
         return None, definition_sources.find_certain(error, definition)
+    finally:
+        builder.evaluations.forget(stack.uid)
 
 
-async def compile_any(builder: RevisionBuilder, definition: Definition, stack: StackObject) -> Blueprint:
-    """Compile a definition of any size; the caller limits the time."""
+async def compile_fully(builder: RevisionBuilder, definition: Definition, stack: StackObject) -> Blueprint:
+    """Compile, and wait for slow expressions; the caller limits the time."""
     while True:
-        with contextlib.suppress(LargeDefinition):
+        try:
             return await builder.compile(definition, stack)
+        except Unevaluated:
+            await builder.evaluations.wait(stack.uid)
 
 
 def warn_of_rollback(review: Review) -> str:
@@ -205,7 +212,7 @@ async def deny_certain(
     definition = Definition(template=template, parameters=given)
     try:
         definition_sources.check_template(template, path=definition_sources.INLINE_PATH)
-        await compile_any(builder, definition, stack)
+        await compile_fully(builder, definition, stack)
     except errors.InvalidDefinition as error:
         certain = definition_sources.find_certain(error, definition, given=given)
         if certain:

@@ -17,7 +17,7 @@ import structlog
 from hearth.engine import former_stacks, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore
-from hearth.engine.definition.revision_builder import LargeDefinition, RevisionBuilder, StoredRevision
+from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
@@ -54,6 +54,7 @@ from hearth.plan.target.change_hold import ChangeHold, HeldChange
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext
 from hearth.template.blueprint import Blueprint, Definition
+from hearth.template.cel.evaluation import Unevaluated
 from hearth.template.instances import instance_form
 from hearth.template.parser import policies
 
@@ -290,15 +291,15 @@ class DefinitionSync:
                         continue
                     is_outdated = self.schedule.start(opened)
                     self.read_options(opened)
-                    try:
-                        await self._process(opened, is_outdated=is_outdated)
-                    except LargeDefinition:
-                        self.schedule.request()
-                        continue
-                    self.schedule.finish()
-                    self.source_versions = self._read_versions
-                    if not self.schedule.is_requested:
-                        self.targets.end_retry()
+                    is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
+                    if is_evaluated:
+                        self.schedule.finish()
+                        self.source_versions = self._read_versions
+                        if not self.schedule.is_requested:
+                            self.targets.end_retry()
+                if not is_evaluated:
+                    # Wait outside the slot, because other Stacks need it.
+                    await self.services.evaluations.wait(self.uid)
         except (ApiStatusError, Unreachable) as error:
             logger.warning("cannot store the revision; retrying", stack=self.uid, error=str(error))
             self.schedule.request()
@@ -325,6 +326,15 @@ class DefinitionSync:
         refusal = self.rejection = DefinitionRejection(reason=internal_errors.REASON, message=message)
         with contextlib.suppress(ApiStatusError, Unreachable):
             await self._reject(stack, refusal)
+
+    async def _process_unless_evaluating(self, stack: StackObject, *, is_outdated: bool) -> bool:
+        """Process the spec; return False while its expressions are still being evaluated."""
+        try:
+            await self._process(stack, is_outdated=is_outdated)
+        except Unevaluated:
+            self.schedule.request()
+            return False
+        return True
 
     async def _process(self, stack: StackObject, *, is_outdated: bool) -> None:
         self._follow_sources(stack)

@@ -24,7 +24,8 @@ from hearth.engine.cluster_links import NO_CLUSTER, ClusterLink
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import definition_sources, finished_record, stored_definition
 from hearth.engine.definition.definition_sources import SourceReader
-from hearth.engine.ports import ClusterKinds, ManagementCluster, WorkloadCluster
+from hearth.engine.ports import ClusterKinds, Evaluations, ManagementCluster, WorkloadCluster
+from hearth.engine.services import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import members, names, value_class
 from hearth.model.child import Object
@@ -36,6 +37,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, ReadValue, SharingScope, StackIdentity
+from hearth.template.cel.evaluation import Unevaluated
 from hearth.template.compiler import compiler, sensitivity
 from hearth.template.instances import instance_form
 from hearth.template.parser import policies, template_kinds
@@ -118,10 +120,6 @@ class StoredRevision:
     """Sensitive parameters whose values have changed since the revision was stored."""
 
 
-class LargeDefinition(Exception):
-    """A definition that is too large for an ordinary slot. Process it again, in a slot for large ones."""
-
-
 @value_class.dataclass(frozen=True, slots=True)
 class RevisionBuilder:
     """The builder of revisions for all Stacks."""
@@ -129,6 +127,7 @@ class RevisionBuilder:
     management_cluster: ManagementCluster
     cluster: WorkloadCluster
     hashes: HashFunction
+    evaluations: Evaluations = field(default_factory=Unassisted)
     slots: FairSlots = field(default_factory=lambda: FairSlots(MAX_CONCURRENT_BUILDS))
     """Slots for definitions in progress.
 
@@ -160,11 +159,11 @@ class RevisionBuilder:
     def note_size(self, stack_uid: str, size: int, *, most: int = LARGE) -> None:
         """Note that a definition is about to be parsed from texts of that many characters, or from others as well.
 
-        Raises LargeDefinition if it is large and has no slot for large ones: start again in one. most: for a small one.
+        Raises Unevaluated if it is large and has no slot for large ones: start again in one. most: for a small one.
         """
         if size > most and stack_uid not in self.large:
             self.large.add(stack_uid)
-            raise LargeDefinition
+            raise Unevaluated
 
     async def read_spec(
         self, namespace: str, spec: Object, *, reader: SourceReader | None = None, removed: Collection[int] = ()
@@ -267,7 +266,7 @@ class RevisionBuilder:
         """Compile the blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
 
         surge: number of surge members of a group; previous: the Stack's active blueprint, which shares the resources
-        that do not change. Raises LargeDefinition if it needs a slot for large ones.
+        that do not change. Raises Unevaluated while expressions are being evaluated: retry afterward.
         """
         if definition.size is None:
             try:
@@ -317,10 +316,15 @@ class RevisionBuilder:
             definition,
             stack=identity,
             kinds=kinds,
+            evaluator=self.evaluations,
             previous=previous,
             on_size=functools.partial(self.note_size, stack.uid, most=LARGE_MANIFESTS),
         )
-        made = await cooperative_work.finish(pieces, take_turn=take_turn)
+        made = await cooperative_work.finish(
+            pieces,
+            begin=lambda: self.evaluations.begin(stack.uid),
+            take_turn=take_turn,
+        )
         blueprint = dataclasses.replace(made, adopts=adopts)
         if kinds.generation == generation:
             # Otherwise some resources may have been compiled with other schemas.

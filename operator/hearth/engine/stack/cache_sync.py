@@ -29,9 +29,9 @@ every Stack after this time."""
 LOOK_AGAIN = 2.0
 """Seconds until a withheld status is checked again. An answer enqueues the Stack at once, but a failure does not."""
 PROVISIONAL_GRACE = 60.0
-"""Seconds after a restart until the status reports postponed manifests and missing answers.
+"""Seconds after a restart until the status reports missing evaluations and similar answers.
 
-A Stack whose inputs change constantly always waits for another one.
+Each evaluation has its own limit, but an expression whose inputs change constantly always waits for another one.
 """
 PATHS_SHARED = 1024
 """Number of shared sets of fields. Each kind has a few."""

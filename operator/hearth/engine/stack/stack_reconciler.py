@@ -197,6 +197,8 @@ class StackReconciler:
         plan_input, now = self._make_plan_input(stack), self._services.clock.monotonic()
         names = {mark for mark in dirty if isinstance(mark, str)}
         names |= self._reads.follow(stack, planner, plan_input.boundary)
+        if DirtyScope.EVALUATED in dirty:
+            names |= planner.find_evaluating()
         is_full = DirtyScope.ALL_RESOURCES in dirty
         is_full |= self.cache_sync.take_full_refresh()
         is_full |= nesting.update_circle(self.uid, self.memory, self._services)
@@ -205,8 +207,6 @@ class StackReconciler:
         observation = Observation(children=children, memory=self.memory, now=now)
         plan_result = planner.plan(plan_input, observation, names, is_full=is_full)
         self.results.apply_plan(plan_result)
-        if planner.has_postponed:
-            self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         self._reads.make_members(planner)
         if plan_result.unconfirmed and self._reads.may_ask:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
@@ -260,13 +260,13 @@ class StackReconciler:
         return self._requests.is_paused or self.is_superseded or is_cut_off or self.is_status_urgent
 
     def _is_provisional(self) -> bool:
-        """Return whether the plan waits for answers that are certain to arrive: its next turn, and names of field
+        """Return whether the plan waits for answers that are certain to arrive: evaluations, and names of field
         managers.
         """
         # Decide nothing about members until the lists that define them are known again.
         is_read = self.planner is not None and all(each.status.is_ready for each in self.planner.externals.values())
         is_deciding = is_read and self._removals.is_undecided
-        return self._reads.is_looking_up or is_deciding or bool(self.planner and self.planner.is_evaluating)
+        return self._reads.is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
 
     @property
     def is_refused(self) -> bool:

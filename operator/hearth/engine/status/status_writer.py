@@ -255,6 +255,7 @@ class StatusWriter:
 
     def _build(self, stack: StackObject, reconciler: StackReconciler, before: Object) -> Object:
         """Build and sign the status."""
+        self._services.evaluations.begin(stack.uid)
         status = status_builder.build_status(
             reconciler.make_status_input(),
             reconciler.planner,

@@ -50,6 +50,8 @@ class HealthResult:
     """Whether only another object can help. True only if the object failed."""
     is_silent: bool = False
     """Whether the object has no status although its kind declares one. True only while progressing."""
+    is_pending: bool = False
+    """Whether another process is still assessing the object. Until then, this is an earlier result or a placeholder."""
     stops: tuple[NestedStop, ...] = ()
     """Resources within the object that wait for a user, if nothing in it can proceed without the user. Set only while
     progressing."""
@@ -194,7 +196,9 @@ def assess_observed(fields: Fields, rule: HealthRule) -> HealthResult:
     if unobserved is None:
         return rule(fields)
     verdict = rule(fields) if is_refused(fields) else unobserved
-    return verdict if verdict.state is not HealthState.READY else unobserved
+    if verdict.state is not HealthState.READY:
+        return verdict
+    return dataclasses.replace(unobserved, is_pending=verdict.is_pending) if verdict.is_pending else unobserved
 
 
 def is_refused(fields: Fields) -> bool:

@@ -31,6 +31,8 @@ from hearth.plan.health.rule_cases import RuleCases
 from hearth.plan.health.rule_parser import ByKind, RuleIndexBuilder, RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.template.blueprint import Blueprint
+from hearth.template.cel import evaluation
+from hearth.template.cel.evaluation import ScriptEvaluator
 
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess"]
 
@@ -92,9 +94,16 @@ class Schemas(Protocol):
 class HealthRules:
     """Rules in force: users' rules first, then rules in code, the shipped table, and the general rule."""
 
-    def __init__(self, rules: RuleTable = rule_parser.EMPTY, *, schemas: Schemas | None = None) -> None:
-        """schemas: the schemas of the kinds that the cluster serves, from memory."""
+    def __init__(
+        self,
+        rules: RuleTable = rule_parser.EMPTY,
+        *,
+        schemas: Schemas | None = None,
+        scripts: ScriptEvaluator = evaluation.ALONE,
+    ) -> None:
+        """schemas: the schemas of the kinds that the cluster serves, from memory; scripts: runs users' scripts."""
         self._users = rules
+        self._scripts = scripts
         self._schemas = schemas
         self._found: dict[Kind, tuple[object, HealthRuleEntry]] = {}
         """The schema and the rule of each kind."""
@@ -108,7 +117,7 @@ class HealthRules:
 
     def derive(self, schemas: Schemas) -> HealthRules:
         """Return the same rules for another cluster; they follow `replace`. schemas: of that cluster."""
-        made = HealthRules(self._users, schemas=schemas)
+        made = HealthRules(self._users, schemas=schemas, scripts=self._scripts)
         self._derived.add(made)
         return made
 
@@ -130,6 +139,8 @@ class HealthRules:
         if known is not None:
             return known[1]
         verdict = health_result.with_message(entry.rule(fields))
+        if verdict.is_pending:
+            return verdict
         self._judged[id(fields)] = fields, verdict
         if len(self._judged) > VERDICTS_KEPT:
             self._judged.popitem(last=False)
@@ -180,7 +191,7 @@ class HealthRules:
         if entry is None:
             return general
         if isinstance(entry.rule, HealthScript):
-            rule = ScriptRule(entry.rule, rule=general.rule)
+            rule = ScriptRule(entry.rule, scripts=self._scripts, rule=general.rule)
             return HealthRuleEntry(rule=rule, paths=entry.paths | general.paths, is_slow=True)
         return rule_cases.complete(entry, general)
 

@@ -1,13 +1,15 @@
 """Health scripts in Lua that users write, as in Argo CD: their keys in a ConfigMap, and their results.
 
-`lua_scripts` runs them.
+A script never runs in this process. An evaluator process runs it (`hearth.sandbox.lua_scripts`).
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
+import orjson
 import yaml
 
 from hearth.model import limits, value_class
@@ -20,14 +22,18 @@ from hearth.plan.health.health_result import (
     HealthState,
     assess_observed,
     entry,
+    progressing,
+    read,
     unknown,
 )
+from hearth.template.cel.evaluation import Absent, Answer, ScriptEvaluator, Value
 from hearth.template.text import kubectl_yaml
 
 PREFIX: Final = "resource.customizations"
 """Prefix of Argo CD's keys in the ConfigMap. All other keys contain documents of rules."""
 HEALTH_PREFIX: Final = f"{PREFIX}.health."
 SCRIPT: Final = "health.lua"
+EVALUATING: Final = "Evaluating"
 FAILED: Final = "HealthScriptFailed"
 STATES: Final[Mapping[str, HealthState]] = {
     "Healthy": HealthState.READY,
@@ -63,24 +69,40 @@ def make_entry(text: str, owner: str) -> HealthRuleEntry:
 class ScriptRule:
     """Health rule of one kind by a script."""
 
-    def __init__(self, script: HealthScript, *, rule: HealthRule) -> None:
+    def __init__(self, script: HealthScript, *, scripts: ScriptEvaluator, rule: HealthRule) -> None:
         """rule: the rule for objects that the script has no verdict on."""
         self._script = script
+        self._scripts = scripts
         self._general = rule
+        self._last: OrderedDict[str, tuple[Any, HealthResult]] = OrderedDict()
+        """By UID: the generation of the object and its result."""
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Like other rules, wait until the latest generation is observed or refused."""
         return assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
-        """Return the health that the script reports."""
-        # Import it here, because most processes never need Lua, which takes memory.
-        from hearth.plan.health import lua_scripts
+        """Return the result of the script. While it runs, return the last result for this generation, if any."""
+        uid, generation = read(fields, "metadata.uid"), read(fields, "metadata.generation")
+        answer = self._scripts.ask_script(self._script.text, dict(fields))
+        if answer is None:
+            known = self._last.get(uid) if isinstance(uid, str) else None
+            last = known[1] if known is not None and known[0] == generation else RUNNING
+            return HealthResult(state=last.state, reason=last.reason, message=last.message, is_pending=True)
+        verdict = self._interpret(answer, fields)
+        if isinstance(uid, str):
+            self._last[uid] = generation, verdict
+            self._last.move_to_end(uid)
+            if len(self._last) > limits.SCRIPT_VERDICTS_KEPT:
+                self._last.popitem(last=False)
+        return verdict
 
-        try:
-            verdict = lua_scripts.get_runtime().judge(self._script.text, fields)
-        except lua_scripts.ScriptFailure as failure:
-            return unknown(FAILED, f"health script of {self._script.owner}: {failure}")
+    def _interpret(self, answer: Answer, fields: Fields) -> HealthResult:
+        """Return the health that the answer means."""
+        if not isinstance(answer, Value):
+            message = "reads a value that is missing" if isinstance(answer, Absent) else answer.message
+            return unknown(FAILED, f"health script of {self._script.owner}: {message}")
+        verdict = orjson.loads(answer.packed)
         if verdict is None:
             return self._general(fields)
         status, message = verdict
@@ -88,6 +110,9 @@ class ScriptRule:
         if state is None:
             return unknown(FAILED, f"health script of {self._script.owner}: {status[:40]!r} is not a health status")
         return HealthResult(state=state, reason=status, message=message)
+
+
+RUNNING: Final = progressing(EVALUATING, "its health script is being run")
 
 
 def find_scripts(documents: Mapping[str, str]) -> Iterator[tuple[str, str, str] | Mistake]:

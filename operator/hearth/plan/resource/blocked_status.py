@@ -34,12 +34,7 @@ class NoRoom:
     message: str
 
 
-@value_class.dataclass(frozen=True, slots=True)
-class Postponed:
-    """A manifest that is evaluated at the next reconcile, because other expressions of the Stack took long."""
-
-
-Unevaluated: TypeAlias = Pending | Postponed | EvaluationError | NoRoom | Mistake | Denial | KindUnavailable
+Unevaluated: TypeAlias = Pending | EvaluationError | NoRoom | Mistake | Denial | KindUnavailable
 """Why a resource has no manifest."""
 
 
@@ -50,8 +45,8 @@ def explain(unevaluated: Unevaluated, *, child: Child | None) -> ResourceStatus:
             return waiting(unevaluated.message, child=child, reason="Forbidden", cause=Cause.OTHER)
         case KindUnavailable():
             return waiting(unevaluated.message, child=child, reason=KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
-        case Postponed():
-            message = "waits for the expressions of other resources"
+        case Pending(is_evaluating=True):
+            message = f"waits for {enumerate_names(unevaluated.missing)}"
             return waiting(message, child=child, reason="Evaluating", cause=Cause.EVALUATING)
         case Pending():
             # The required resource is ready, so the path may never appear. The message names it, and a later value is

@@ -18,7 +18,7 @@ from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import blocked_status, replacement
-from hearth.plan.resource.blocked_status import NoRoom, Postponed, Unevaluated
+from hearth.plan.resource.blocked_status import NoRoom, Unevaluated
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.requirements import ExternalStatus, Required, Value
@@ -32,7 +32,7 @@ from hearth.template.blueprint import (
     StackIdentity,
     Values,
 )
-from hearth.template.cel import evaluation, expressions
+from hearth.template.cel import expressions
 from hearth.template.compiler import object_names
 from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.parser import object_metadata
@@ -49,9 +49,6 @@ class DesiredObjects:
         self._known: dict[str, DesiredResource] = {}
         self._size = 0
         """Size in bytes of the manifests that depend on other resources."""
-        self.postponed: set[str] = set()
-        """The resources to evaluate at the next reconcile."""
-        self._turn = evaluation.TimeShare(limits.TURN_MICROSECONDS)
 
     def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changes, adds or removes."""
@@ -60,12 +57,6 @@ class DesiredObjects:
             if known is not None and not self._blueprint.resources[name].is_constant:
                 self._set_size(self._size - len(known.packed))
         self._blueprint = blueprint
-
-    def begin_turn(self) -> Collection[str]:
-        """Begin a reconcile; return the resources that the last one postponed."""
-        postponed, self.postponed = self.postponed, set()
-        self._turn = evaluation.TimeShare(limits.TURN_MICROSECONDS)
-        return postponed
 
     def get(self, name: str) -> DesiredResource | None:
         """Return the desired resource as last evaluated, or None before the first evaluation."""
@@ -102,9 +93,6 @@ class DesiredObjects:
         known = self._known.get(resource.name)
         if known is not None and (known.inputs is inputs or known.inputs == inputs):
             return known
-        if self._turn.is_used_up and not resource.is_constant:
-            self.postponed.add(resource.name)
-            return Postponed()
         manifest = self._evaluate_manifest(resource, kind, values)
         if not isinstance(manifest, Known):
             return manifest

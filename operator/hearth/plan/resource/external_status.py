@@ -265,6 +265,8 @@ def _judge_object(
             return _await("its controller has not observed the latest change yet", NOT_READY)
         return _follow(external, {external.name: expressions.enlarge(found.fields)})
     health = rules.assess(found.fields, kind=found.kind)
+    if health.is_pending:
+        return blocked_status.waiting(f"the health of {describe(ref)} is being evaluated", cause=Cause.EVALUATING)
     if health.state is HealthState.READY:
         return _ready(health.message)
     return _await(f"{describe(ref)} is not ready: {health.message}", NOT_READY)

@@ -47,14 +47,18 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
         return _follow(resource.ready_when, seen, child)
     verdict = rules.assess(child.fields, kind=child.kind)
     status = interpret(verdict, child)
-    return dataclasses.replace(status, cause=Cause.NOT_OBSERVED) if verdict.is_silent else status
+    if verdict.is_pending or verdict.is_silent:
+        return dataclasses.replace(status, cause=Cause.EVALUATING if verdict.is_pending else Cause.NOT_OBSERVED)
+    return status
 
 
 def serves(child: Child, rules: HealthRules) -> bool:
     """Return whether an object that no resource describes is in service by the rules of its kind."""
     if child.deleting or child.unhealthy_reason is not None:
         return False
-    return rules.assess(child.fields, kind=child.kind).state is health_rules.HealthState.READY
+    verdict = rules.assess(child.fields, kind=child.kind)
+    # The result of a slow rule arrives later, so the object is in service until then.
+    return verdict.is_pending or verdict.state is health_rules.HealthState.READY
 
 
 def interpret(result: HealthResult, child: Child) -> ResourceStatus:

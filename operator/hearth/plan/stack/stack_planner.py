@@ -186,18 +186,12 @@ class StackPlanner:
             for name in self.by_state[ResourceState.WAITING]
         )
 
-    @property
-    def has_postponed(self) -> bool:
-        """Return whether the next refresh evaluates manifests that this one postponed."""
-        return bool(self._planner.desired.postponed)
-
-    @property
-    def is_evaluating(self) -> bool:
-        """Return whether a resource waits for an answer that is certain to arrive."""
-        read = self.externals.values()
-        return any(each.status.cause is Cause.EVALUATING or each.is_awaited for each in read) or any(
-            status.cause is Cause.EVALUATING for status in self.statuses.values()
-        )
+    def find_evaluating(self) -> set[str]:
+        """Find the resources that wait for an evaluation, of themselves or of their health."""
+        read = {
+            name for name, each in self.externals.items() if each.status.cause is Cause.EVALUATING or each.is_awaited
+        }
+        return read | {name for name, status in self.statuses.items() if status.cause is Cause.EVALUATING}
 
     def has_failed(self, memory: InMemoryState) -> bool:
         """Return whether a resource or a deletion has failed, so that the Stack is Failed."""
@@ -316,8 +310,7 @@ class StackPlanner:
         if is_turned or plan_input != self.input:
             is_full = is_full or is_turned or plan_input.needs_full_plan(self.input)
             changed = self._follow(plan_input)
-        names = self._list_names(observation.children) if is_full else changed
-        dirty = {*dirty, *names, *self._planner.desired.begin_turn()}
+        dirty = {*dirty, *(self._list_names(observation.children) if is_full else changed)}
         result = self._index.result = PlanResult(dirty=dirty)
         self._index.find_due, self._index.now = observation.memory.find_due, observation.now
         if self._changed:

@@ -45,7 +45,7 @@ class Cause(enum.Enum):
     KIND_NOT_AVAILABLE = "kind not available"
     """The kind is not served, or not watched yet."""
     EVALUATING = "evaluating"
-    """It waits for the next turn of the Stack, or for an answer about its access or an external object."""
+    """Its expressions, or its health, are being evaluated outside the reconcile."""
     NOT_OBSERVED = "not observed"
     """The child has no status although its kind declares one."""
     VALUE_MISSING = "value missing"

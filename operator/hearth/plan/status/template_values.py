@@ -16,12 +16,9 @@ from hearth.plan.state.read_access import Access
 from hearth.plan.state.resource_status import ResourceStatus
 from hearth.plan.status.conditions import Judgement
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Outcome, Pending
-from hearth.template.cel import evaluation, expressions
-from hearth.template.cel.evaluation import TimeShare
+from hearth.template.cel import expressions
 from hearth.template.parser.template_parser import CONDITION_REASON
 from hearth.template.text import bounds, error_hints
-
-TOO_LONG = evaluation.explain_sum("the outputs or conditions", "remove some of them, or use simpler expressions")
 
 
 @dataclass(slots=True)
@@ -46,11 +43,7 @@ class Outputs:
 def evaluate(planner: StackPlanner) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
-    share = TimeShare(limits.MANIFEST_MICROSECONDS)
     for name, output in planner.blueprint.outputs.items():
-        if share.is_used_up:
-            outputs.wrong.append(f"outputs.{name}: {TOO_LONG}")
-            break
         outcome = evaluate_readable(planner, output)
         if isinstance(outcome, EvaluationError):
             outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
@@ -64,11 +57,7 @@ def evaluate(planner: StackPlanner) -> Outputs:
 
 def judge_conditions(planner: StackPlanner) -> Iterator[Judgement]:
     """Judge the conditions that the template defines."""
-    share = TimeShare(limits.MANIFEST_MICROSECONDS)
     for type_, fields in planner.blueprint.status_conditions.items():
-        if share.is_used_up:
-            yield Judgement(type_, "Unknown", "EvaluationFailed", TOO_LONG)
-            continue
         found = {name: evaluate_readable(planner, each) for name, each in fields.items()}
         outcome = found["status"]
         if isinstance(outcome, EvaluationError):

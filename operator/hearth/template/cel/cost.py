@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 from hearth.model import limits, value_class
 from hearth.template.cel import cel_environment, syntax_tree, value_sizes
 from hearth.template.cel.value_sizes import (
-    LOOK,
     NODE_BYTES,
     NODE_COPY,
     SCALAR,
@@ -61,8 +60,8 @@ LONGEST_NUMBER = 400
 MOST_PRECISION = 1_100
 PYTHON = 40.0
 """Microseconds for a call of a function that is written in Python."""
-YAML_NODE, YAML_TEXT = 15.0, 0.3
-"""Microseconds to write one value, and one byte of text, as YAML."""
+YAML = 60.0
+"""Microseconds to write one value, or a character that may need quotes, as YAML."""
 HASH = 0.01
 """Microseconds for a byte of a digest."""
 LONGEST_INTEGER = 30
@@ -167,14 +166,9 @@ def replace(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def split(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a split: as many parts as there are separators, or at most as there are characters."""
+    """Bound a split: at most as many parts as there are characters."""
     text, separator = (*given, SCALAR)[:2]
-    count = text.text + 1
-    if isinstance(text.constant, str) and isinstance(separator.constant, str):
-        # CEL gets texts up to the first null character.
-        written = separator.constant.partition("\0")[0]
-        count = text.constant.count(written) + 1 if written else count
-    parts = Bound(count + 1, text.text, count, Bound(1, text.text, 0))
+    parts = Bound(text.text + 2, text.text, text.text + 1, Bound(1, text.text, 0))
     return meter.make(parts, time=_bound_search(text, separator))
 
 
@@ -192,14 +186,14 @@ def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
     return meter.make(Bound(1, size, 0), time=whole.copy_time * 4)
 
 
-def write(meter: Meter, given: Sequence[Bound], *, node: float, text: float, punctuation: float) -> Bound:
+def write(meter: Meter, given: Sequence[Bound], *, time: float, punctuation: float) -> Bound:
     """Bound a value written as JSON or YAML, where a character may take six.
 
-    node, text: microseconds for a value, and for a byte of text; punctuation: characters around each value.
+    time: microseconds for a value or character; punctuation: characters around each value.
     """
     whole = value_sizes.join(*given)
     size = 6 * whole.text + whole.nodes * punctuation
-    spent = PYTHON + whole.copy_time * 10 + whole.nodes * node + whole.text * text
+    spent = PYTHON + whole.copy_time * 10 + (whole.nodes + whole.text) * time
     return meter.make(Bound(1, size, size), time=spent)
 
 
@@ -270,9 +264,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "split": split,
     "join": join_list,
     "format": write_format,
-    "toJson": functools.partial(write, node=0.4, text=0.4, punctuation=LONGEST_INTEGER),
-    # Each value has a line with its indent.
-    "toYaml": functools.partial(write, node=YAML_NODE, text=YAML_TEXT, punctuation=LONGEST_INTEGER + 2 * DEEPEST),
+    "toJson": functools.partial(write, time=0.4, punctuation=LONGEST_INTEGER),
+    # A library in Python writes it: each value has a line with its indent, and may be folded.
+    "toYaml": functools.partial(write, time=YAML, punctuation=LONGEST_INTEGER + 2 * DEEPEST),
     "sha256": hash_text,
     "merge": merge,
     "sort": sort,
@@ -312,17 +306,6 @@ class Cost:
 BOUNDLESS = Cost(time=math.inf, memory=math.inf)
 
 
-def explain_excess(found: Cost, *, most: float) -> str:
-    """Explain which limit the cost exceeds; "" if none. most: microseconds."""
-    if found.time > most:
-        return f"may take more than {most / 1000:g} ms"
-    if found.memory > limits.EVALUATION_BYTES:
-        return (
-            f"may take {found.memory / 2**20:.0f} MiB of memory, at most {limits.EVALUATION_BYTES // 2**20} are allowed"
-        )
-    return ""
-
-
 @value_class.dataclass(frozen=True, slots=True)
 class Estimator:
     """Bounds one expression for any inputs."""
@@ -341,12 +324,13 @@ class Estimator:
             return False
         nodes, text = size.nodes + self.constants.nodes, size.text + self.constants.text
         once = self.steps * (STEP + nodes * NODE_COPY + text * TEXT_COPY)
-        most = limits.SMALL_MICROSECONDS
+        most = limits.EVALUATION_MICROSECONDS
         return once * max(nodes, 1) <= most and nodes**2 * LIST_COPY <= most
 
-    def estimate(self, data: Mapping[str, Any], *, most: float = limits.EVALUATION_MICROSECONDS) -> Cost:
-        """Return the bound for these inputs; infinite if it exceeds `most` microseconds."""
-        return self.bound({name: Bound.of((value,)) for name, value in data.items()}, most=most)
+    def estimate(self, data: Mapping[str, Any]) -> Cost:
+        """Return the bound for these inputs; infinite if it exceeds the limit of one evaluation."""
+        scope = {name: Bound.of((value,)) for name, value in data.items()}
+        return self.bound(scope, most=limits.EVALUATION_MICROSECONDS)
 
     def bound(self, scope: Scope, *, most: float) -> Cost:
         """Return the bound for variables of at most that size; infinite if it exceeds `most` microseconds."""
@@ -354,14 +338,13 @@ class Estimator:
         try:
             meter.add(START)
             for each in scope.values():
-                each.meter = meter
                 meter.add(each.copy_time, each.total)
             result = self.rule(scope, meter)
             # The result is read from CEL, converted, and written.
             meter.add(3 * result.copy_time, 2 * result.total)
         except TooMuch:
             return BOUNDLESS
-        return Cost(time=meter.time + meter.looked, memory=meter.memory)
+        return Cost(time=meter.time, memory=meter.memory)
 
 
 def is_harmless(text: str, tree: Any) -> bool:
@@ -413,18 +396,6 @@ def is_odd(node: Any, kind: str) -> bool:
 def is_binding(loop: Any) -> bool:
     """Return whether a loop comes from `cel.bind`: it iterates over nothing."""
     return syntax_tree.alternative(loop.iter_range) == "list_expr" and not loop.iter_range.list_expr.elements
-
-
-def is_filter(loop: Any) -> bool:
-    """Return whether each step of a loop adds its element unchanged or nothing, so that the result is a part of the range."""
-    step = loop.loop_step.call_expr
-    if step.function != "_?_:_" or len(step.args) != 3 or step.args[2].ident_expr.name != loop.accu_var:
-        return False
-    added = step.args[1].call_expr
-    if added.function != "_+_" or len(added.args) != 2 or added.args[0].ident_expr.name != loop.accu_var:
-        return False
-    elements = added.args[1].list_expr.elements
-    return len(elements) == 1 and elements[0].ident_expr.name == loop.iter_var
 
 
 def _compile(node: Any) -> Rule:
@@ -518,7 +489,7 @@ def _compile_collection(nodes: Sequence[Any]) -> Rule:
 def _compile_loop(loop: Any) -> Rule:
     over, start, result = _compile(loop.iter_range), _compile(loop.accu_init), _compile(loop.result)
     test, step = _compile(loop.loop_condition), _compile(loop.loop_step)
-    binds, filters = is_binding(loop), is_filter(loop)
+    binds = is_binding(loop)
 
     def rule(scope: Scope, meter: Meter) -> Bound:
         begun = start(scope, meter)
@@ -529,18 +500,16 @@ def _compile_loop(loop: Any) -> Rule:
         meter.add(turns * STEP)
         if not turns:
             return result({**scope, loop.accu_var: begun}, meter)
-        element = meter.resolve(ranged.iterate())
+        element = ranged.iterate()
         within = {**scope, loop.iter_var: element, loop.iter_var2: ranged.pick(), loop.accu_var: SCALAR}
         once = Meter(meter.most)
         test(within, once)
         grown = step(within, once)
-        meter.look(once.looked / LOOK)
         meter.add(turns * once.time, turns * once.memory)
         # A list that grows is copied at each step.
         copied = turns * turns if grown.nodes > 1 else 0
         meter.add(copied * LIST_COPY, copied * LIST_COPY_BYTES)
-        nodes, text = (ranged.nodes, ranged.text) if filters else (turns * grown.nodes, turns * grown.text)
-        made = Bound(begun.nodes + nodes, begun.text + text, turns, grown)
+        made = Bound(begun.nodes + turns * grown.nodes, begun.text + turns * grown.text, turns, grown)
         return result({**scope, loop.accu_var: made}, meter)
 
     return rule

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import orjson
 from cel_expr_python import cel
@@ -21,7 +21,7 @@ from hearth.model import chunked_work, limits, value_class
 from hearth.model.child import Path
 from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.object_list import ObjectList
-from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
+from hearth.template.blueprint import Evaluating, EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import (
     cel_environment,
     cel_values,
@@ -32,7 +32,8 @@ from hearth.template.cel import (
     value_sizes,
 )
 from hearth.template.cel.cel_environment import Library
-from hearth.template.cel.cost import Estimator
+from hearth.template.cel.cost import Cost, Estimator
+from hearth.template.cel.evaluation import Answer, Evaluator, PackedInput, PackedInputs
 from hearth.template.cel.field_references import FieldRead
 from hearth.template.cel.value_sizes import Large
 from hearth.template.cel.weighted_cache import WeightedCache
@@ -48,9 +49,8 @@ USUAL_FIELDS = tuple(
 TEXTS_KEPT = 8_192
 PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
 """The memory of an expression for each byte of its CEL serialization, and the fixed part."""
-UNPACK_TIME = 0.02
-"""Microseconds for each byte of an object that is unpacked."""
-SIMPLIFY = "read fewer or smaller values, or simplify it"
+UNPACK_TIME, UNPACK_MEMORY = 0.02, 16
+"""Microseconds and bytes for each byte of an object that is unpacked."""
 ESTIMATORS_KEPT = 256
 """Number of cached estimators, for expressions that need one only if their inputs are large."""
 _TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
@@ -209,8 +209,8 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
     """Whether it reads a sensitive value, so that no message may contain details."""
     needs_bound: bool = False
     """Whether its cost is bounded before each evaluation."""
-    most: float = limits.EVALUATION_MICROSECONDS
-    """The upper bound of its time, in microseconds."""
+    evaluator: Evaluator = field(default=evaluation.ALONE, repr=False, compare=False)
+    """Evaluates it if the evaluation may take long."""
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same values. Constants count as JSON, because 1, 1.0 and true are equal in Python."""
@@ -224,15 +224,15 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
     def evaluate(self, values_: Values) -> Outcome:
         """Evaluate it and return its value as JSON."""
         data, needs_bound = dict(self.constants), self.needs_bound
-        unpacking = 0.0
+        packed: dict[str, PackedInput] = {}
         for name in self.names:
             fields: Any = values_.get(name)
             if fields is None:
                 return self.wait_for_children(values_)
             if fields.__class__ is ObjectList:
-                unpacking += fields.size * UNPACK_TIME
-                if unpacking > self.most:
-                    return self.refuse_lists(values_)
+                if not self.may_unpack(fields):
+                    packed[name] = PackedInput(fields, self.reads[name])
+                    continue
                 # Read only the needed fields, so that a list of thousands of objects stays cheap.
                 fields = [value_sizes.narrow(each, self.reads[name]) for each in fields]
                 needs_bound = True
@@ -240,8 +240,10 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
                 fields = value_sizes.narrow(fields, self.reads[name])
                 needs_bound = needs_bound or not is_small(fields)
             data[name] = fields
-        if needs_bound and (excess := self.find_excess(data, unpacking=unpacking)) is not None:
-            return excess
+        if packed:
+            return self.delegate(PackedInputs(data=data, lists=packed, names=self.names))
+        if needs_bound and not self.is_admitted(data):
+            return self.delegate(data)
         found = run(self.parsed, data)
         if found.__class__ is Failed:
             return self.classify_failure(data, found.message, names=self.names)
@@ -250,30 +252,42 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
         except cel_values.UnrepresentableValue as error:
             return self.refuse(str(error))
 
-    def find_excess(self, data: Mapping[str, Any], *, unpacking: float) -> EvaluationError | None:
-        """Return an error if the evaluation may exceed the limits. unpacking: microseconds that its lists have taken."""
+    def is_admitted(self, data: Mapping[str, Any]) -> bool:
+        """Return whether it may be evaluated on these inputs in this process."""
         estimator = self.parsed.estimator or find_estimator(self.parsed.text)
-        if not unpacking and estimator.is_surely_small(value_sizes.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
-            return None
-        found = estimator.estimate(data, most=self.most - unpacking)
-        evaluation.TIME.spent += unpacking + min(found.time, self.most)
-        excess = cost.explain_excess(found, most=self.most)
-        if not excess:
-            return None
-        text = error_hints.quote_expression(self.parsed.text)
-        return EvaluationError(path=self.path, message=f"expression {excess}; {SIMPLIFY}: {text}")
+        if estimator.is_surely_small(value_sizes.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
+            return True
+        return self.evaluator.admits(estimator.estimate(data))
 
-    def refuse_lists(self, values_: Values) -> EvaluationError:
-        """Return the error for lists that are too large to be read by one expression."""
-        lists = {name: found for name in self.names if isinstance(found := values_.get(name), ObjectList)}
-        size, most = sum(each.size for each in lists.values()), self.most / UNPACK_TIME
-        read = f"{', '.join(lists)}, {size / 2**20:.1f} MiB of objects"
-        allowed = f"at most {most / 2**20:.1f} MiB of lists can be read at once"
-        message = (
-            f"reads {read}; {allowed}, with all fields that Stacks read: read fewer fields, or make the list shorter"
-        )
-        text = error_hints.quote_expression(self.parsed.text)
-        return EvaluationError(path=self.path, message=f"expression {message}: {text}")
+    def may_unpack(self, objects: ObjectList) -> bool:
+        """Return whether these objects may be unpacked in this process."""
+        if self.evaluator is evaluation.ALONE:
+            return objects.size <= limits.LIST_UNPACKED_BYTES
+        return self.evaluator.admits(Cost(time=objects.size * UNPACK_TIME, memory=objects.size * UNPACK_MEMORY))
+
+    def delegate(self, data: Mapping[str, Any] | PackedInputs) -> Outcome:
+        """Evaluate it in the evaluator, which bounds its resources."""
+        answer: Answer | None = self.evaluator.ask(self.parsed.text, data)
+        match answer:
+            case None:
+                return Pending(
+                    missing=(Evaluating(f"the evaluation of {error_hints.quote_expression(self.parsed.text)}"),)
+                )
+            case evaluation.Value():
+                return Known(orjson.loads(answer.packed))
+            case evaluation.Failure():
+                # The evaluator has already looked for missing fields of packed objects.
+                inputs = {} if isinstance(data, PackedInputs) else data
+                names = () if isinstance(data, PackedInputs) else self.names
+                return self.classify_failure(inputs, answer.message, names=names)
+            case evaluation.Absent():
+                return Pending(missing=answer.missing)
+            case evaluation.Unwritable():
+                return self.refuse(answer.message)
+            case evaluation.Excess():
+                text = error_hints.quote_expression(self.parsed.text)
+                return EvaluationError(path=self.path, message=f"expression {answer.message}; simplify it: {text}")
+        assert_never(answer)
 
     def wait_for_children(self, values_: Values) -> Pending:
         """Return a Pending for every resource that has no child."""
@@ -338,6 +352,7 @@ def bind(  # noqa: PLR0913 -- each is a separate part of an expression
     absent: Collection[str] = (),
     fields: Mapping[str, Collection[str]] = MappingProxyType({}),
     is_sensitive: bool = False,
+    evaluator: Evaluator = evaluation.ALONE,
     collections: Collection[str] = (),
     needs_bound: bool = False,
 ) -> Expression:
@@ -345,7 +360,7 @@ def bind(  # noqa: PLR0913 -- each is a separate part of an expression
 
     absent: resources that do not exist; an optional read of them finds nothing. fields: by resource the fields of its
     kind, for an expression that reads a resource as a whole. is_sensitive: whether it reads a sensitive value.
-    collections: the names of resources that are lists of objects.
+    evaluator: evaluates it if that may take long. collections: the names of resources that are lists of objects.
     needs_bound: whether the constants are large.
     """
     bound: dict[str, Any] = {name: constants[name] for name in parsed.roots if name in constants}
@@ -367,6 +382,7 @@ def bind(  # noqa: PLR0913 -- each is a separate part of an expression
         reads=found,
         is_sensitive=is_sensitive,
         needs_bound=needs_bound,
+        evaluator=evaluator,
     )
 
 
@@ -376,7 +392,7 @@ def is_bounded(parsed: Parsed) -> bool:
         return True
     usual = value_sizes.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
     found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual), most=limits.USUAL_MICROSECONDS)
-    return found.memory <= limits.USUAL_BYTES
+    return found.memory <= limits.EVALUATOR_MEMORY
 
 
 def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:

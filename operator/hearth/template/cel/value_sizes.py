@@ -25,8 +25,6 @@ TEXT_COPY = 0.0008
 """Microseconds for a byte of text that is copied or compared."""
 LOOK = 0.05
 """Microseconds for each candidate value when this module resolves a step."""
-WEIGH = 3.0
-"""Factor of that time for each value that this module counts."""
 NODE_COPY = 0.1
 """Microseconds for a value that is converted or compared."""
 
@@ -75,15 +73,15 @@ def weigh(value: Any, *, most_nodes: int) -> Weight:
     return Weight(nodes, text)
 
 
-def weigh_largest(values: Sequence[Any], *, most_nodes: int) -> tuple[Weight, float]:
-    """Return a weight that is at least the weight of each of these values, and how many values were counted for it."""
-    nodes, text, counted = 1.0, 0.0, float(len(values))
+def weigh_largest(values: Iterable[Any], *, most_nodes: int) -> Weight:
+    """Return a weight that is at least the weight of each of these values, which may be thousands."""
+    nodes, text = 1.0, 0.0
     for each in values:
         if each.__class__ in LEAF_CLASSES or (each.__class__ is str and 4 * len(each) <= text):
             continue
         found = weigh(each, most_nodes=most_nodes)
-        nodes, text, counted = max(nodes, found.nodes), max(text, found.text), counted + min(found.nodes, most_nodes)
-    return Weight(nodes, text), counted
+        nodes, text = max(nodes, found.nodes), max(text, found.text)
+    return Weight(nodes, text)
 
 
 def measure_in_pieces(values: Iterable[Any]) -> ChunkedWork[int]:
@@ -141,7 +139,7 @@ def take(value: Mapping[str, Any], path: Path, *, into: dict[str, Any]) -> None:
 class Bound:
     """The largest value that an expression can have. Inputs are measured only when their size matters."""
 
-    __slots__ = ("_count", "_element", "_weight", "meter", "values")
+    __slots__ = ("_count", "_element", "_weight", "values")
 
     def __init__(
         self,
@@ -160,8 +158,6 @@ class Bound:
         self._count: float | None = count
         self._element = element
         self.values = values
-        self.meter: Meter | None = None
-        """Gets the time to measure the values."""
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Bound:
@@ -174,9 +170,7 @@ class Bound:
     def weight(self) -> Weight:
         """Return its size."""
         if self._weight is None:
-            self._weight, counted = weigh_largest(self.values or (), most_nodes=limits.WEIGHED_NODES)
-            if self.meter is not None:
-                self.meter.look(counted * WEIGH)
+            self._weight = weigh_largest(self.values or (), most_nodes=limits.WEIGHED_NODES)
         return self._weight
 
     @property
@@ -268,26 +262,17 @@ class Meter:
     """Microseconds."""
     memory: float = 0.0
     """Bytes, as if no memory was freed before the end."""
-    looked: float = 0.0
-    """Microseconds of the estimate itself, which does not repeat with the iterations of a loop."""
 
     def add(self, time: float, memory: float = 0.0) -> None:
         """Add a cost. Raises TooMuch."""
         self.time += time
         self.memory += memory
-        if self.time + self.looked > self.most:
+        if self.time > self.most:
             raise TooMuch
-
-    def look(self, count: float) -> None:
-        """Add the candidate values that the estimate looked at. Raises TooMuch."""
-        self.looked += LOOK * count
-        self.add(0.0)
 
     def resolve(self, found: Bound) -> Bound:
         """Add a step, and the candidate values that were searched to resolve it."""
-        found.meter = self
-        self.look(len(found.values or ()))
-        self.add(STEP)
+        self.add(STEP + LOOK * len(found.values or ()))
         return found
 
     def make(self, made: Bound, *, time: float = 0.0) -> Bound:

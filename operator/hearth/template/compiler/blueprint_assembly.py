@@ -62,7 +62,9 @@ def assemble(
 
     surge: members of a group beyond its size.
     """
-    absent = yield from find_absent(resources, evaluator)
+    absent = {
+        analyzed.source.name for analyzed in resources if not is_present(analyzed.when, evaluator, analyzed.source.path)
+    }
     evaluator.collections = frozenset(each.source.name for each in resources if each.source.is_list)
     evaluator.externals = frozenset(each.source.name for each in resources if each.source.external is not None)
     evaluator.absent = absent - evaluator.collections
@@ -76,7 +78,7 @@ def assemble(
     names_in_order = yield from order.sort_in_pieces(edges)
     yield from trace(resources, evaluator, names_in_order)
     chosen = [analyzed for analyzed in resources if analyzed.source.name not in absent]
-    read = yield from resource_binding.bind_externals(chosen, evaluator)
+    read = resource_binding.bind_externals(chosen, evaluator)
     evaluator.take_read({name: each.identity for name, each in read.items()})
     if not (yield from resource_binding.expand(chosen, evaluator)):
         return None
@@ -103,17 +105,6 @@ def assemble(
     scope = yield from object_names.refuse_own_references(bound, made, evaluator, stack)
     made = resource_binding.note_members(made, collections, evaluator)
     return dataclasses.replace(made, rolling=rolling, surge=surge, scope=max(made.scope, scope))
-
-
-def find_absent(resources: Sequence[AnalyzedResource], evaluator: PartialEvaluator) -> ChunkedWork[set[str]]:
-    """Return the names of the resources whose `when` is false."""
-    absent: set[str] = set()
-    for analyzed in resources:
-        if not is_present(analyzed.when, evaluator, analyzed.source.path):
-            absent.add(analyzed.source.name)
-        if evaluator.needs_pause():
-            yield
-    return absent
 
 
 def bind_present(

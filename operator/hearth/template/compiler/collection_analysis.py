@@ -228,7 +228,7 @@ def name_elements(
     taken: dict[str, int] = {}
     before = len(evaluator.mistakes)
     for index, (own, item) in enumerate(items):
-        if index % MARKS_IN_A_PIECE == 0 or evaluator.needs_pause():
+        if index % MARKS_IN_A_PIECE == 0:
             yield
         if len(evaluator.mistakes) - before >= limits.SHOWN_MEMBERS:
             break

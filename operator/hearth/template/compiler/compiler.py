@@ -17,7 +17,8 @@ from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
 from hearth.model.text import redaction
 from hearth.template.blueprint import Blueprint, Definition, ResourceBlueprint, StackIdentity
-from hearth.template.cel import expressions, type_checker, value_sizes
+from hearth.template.cel import evaluation, expressions, type_checker, value_sizes
+from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator
 from hearth.template.compiler import blueprint_assembly, resource_analysis, sensitivity, template_conditions
 from hearth.template.compiler.partial_evaluation import PartialEvaluator, ignore_size
@@ -55,9 +56,11 @@ class Analysis:
     validator: ExpressionValidator
 
 
-def compile_template(definition: Definition, *, stack: StackIdentity, kinds: Kinds) -> Blueprint:
+def compile_template(
+    definition: Definition, *, stack: StackIdentity, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE
+) -> Blueprint:
     """Compile `definition` to a blueprint. Raises InvalidDefinition with every error that was found."""
-    return chunked_work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds))
+    return chunked_work.finish(compile_in_pieces(definition, stack=stack, kinds=kinds, evaluator=evaluator))
 
 
 def compile_in_pieces(
@@ -65,6 +68,7 @@ def compile_in_pieces(
     *,
     stack: StackIdentity,
     kinds: Kinds,
+    evaluator: Evaluator = evaluation.ALONE,
     previous: Blueprint | None = None,
     on_size: Callable[[int], None] = ignore_size,
 ) -> ChunkedWork[Blueprint]:
@@ -74,7 +78,9 @@ def compile_in_pieces(
     """
     try:
         analysis = yield from analyze(definition, kinds=kinds)
-        blueprint, partial_evaluator = yield from bind(definition, analysis, stack=stack, on_size=on_size)
+        blueprint, partial_evaluator = yield from bind(
+            definition, analysis, stack=stack, evaluator=evaluator, on_size=on_size
+        )
     except RecursionError:
         message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
@@ -151,6 +157,7 @@ def bind(
     analysis: Analysis,
     *,
     stack: StackIdentity,
+    evaluator: Evaluator,
     on_size: Callable[[int], None],
 ) -> ChunkedWork[tuple[Blueprint, PartialEvaluator]]:
     """Bind all expressions; return the blueprint and the evaluator. Raises InvalidDefinition with all errors."""
@@ -164,6 +171,7 @@ def bind(
         given=definition.read,
         sensitivity=hidden,
         mistakes=mistakes,
+        evaluator=evaluator,
         on_size=on_size,
     )
     blueprint = None
@@ -177,6 +185,8 @@ def bind(
             stack=stack,
             surge=definition.surge,
         )
+    if partial_evaluator.is_waiting:
+        raise Unevaluated
     if blueprint is None or partial_evaluator.mistakes:
         raise errors.InvalidDefinition(hide_values(list(dict.fromkeys(partial_evaluator.mistakes)), hidden))
     return blueprint, partial_evaluator

@@ -16,13 +16,11 @@ from hearth.model import limits, packing, value_class
 from hearth.model.errors import Mistake
 from hearth.model.text import redaction
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
-from hearth.template.cel import cel_values, evaluation, expressions
-from hearth.template.cel.evaluation import TimeShare
+from hearth.template.cel import cel_values, expressions
 from hearth.template.cel.expressions import Expression, Reads
 from hearth.template.text import bounds, error_hints, interpolation
 
 Keys: TypeAlias = tuple[str | int, ...]
-TOO_LONG = evaluation.explain_sum("this manifest", "use several resources, or simpler expressions")
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,19 +169,19 @@ class ManifestSlot:
         """Return its path in the template, for messages."""
         return next((part.path for part in self.parts if not isinstance(part, str)), "")
 
-    def evaluate(self, given: Values, share: TimeShare) -> Outcome:
+    def evaluate(self, given: Values) -> Outcome:
         """Return its value; None drops the location."""
         if not self.parts:
             return Known(None)
         first = self.parts[0]
         if len(self.parts) == 1 and not isinstance(first, str):
-            return evaluate_part(first, given, share)
-        return self.evaluate_text(given, share)
+            return first.evaluate(given)
+        return self.evaluate_text(given)
 
-    def evaluate_within(self, given: Values, size: int, share: TimeShare) -> Sized | Pending | EvaluationError:
+    def evaluate_within(self, given: Values, size: int) -> Sized | Pending | EvaluationError:
         """Return its value if it fits into one object together with `size` more bytes."""
         try:
-            outcome = self.evaluate(given, share)
+            outcome = self.evaluate(given)
             if not isinstance(outcome, Known):
                 return outcome
             own = bounds.measure(outcome.value, depth=limits.JSON_DEPTH - len(self.way))
@@ -192,7 +190,7 @@ class ManifestSlot:
             return EvaluationError(path=self.path, message=str(error))
         return Sized(outcome.value, own)
 
-    def evaluate_text(self, given: Values, share: TimeShare) -> Outcome:
+    def evaluate_text(self, given: Values) -> Outcome:
         """Join the pieces; a piece that is null drops the location."""
         pieces: list[str] = []
         missing: list[str] = []
@@ -203,7 +201,7 @@ class ManifestSlot:
                 size += len(part)
                 pieces.append(part)
                 continue
-            outcome = evaluate_part(part, given, share)
+            outcome = part.evaluate(given)
             if isinstance(outcome, EvaluationError):
                 return outcome
             if isinstance(outcome, Pending):
@@ -217,11 +215,6 @@ class ManifestSlot:
         if missing:
             return Pending(missing=tuple(dict.fromkeys(missing)))
         return Known(None if has_null else "".join(pieces))
-
-
-def evaluate_part(part: Expression, given: Values, share: TimeShare) -> Outcome:
-    """Return the value of an expression, unless those before it took too long."""
-    return EvaluationError(path=part.path, message=TOO_LONG) if share.is_used_up else part.evaluate(given)
 
 
 def write_piece(value: Any) -> str:
@@ -262,9 +255,8 @@ class ManifestTemplate:
         size = len(self.raw)
         missing: list[str] = []
         dropped: list[tuple[Any, str | int]] = []
-        share = TimeShare(limits.MANIFEST_MICROSECONDS)
         for slot in self.slots:
-            outcome = slot.evaluate_within(given, size, share)
+            outcome = slot.evaluate_within(given, size)
             if stand_in is not None and not isinstance(outcome, Sized):
                 text = stand_in(outcome)
                 outcome = Sized(text, len(text)) if text is not None else outcome

@@ -6,11 +6,9 @@ when they are evaluated.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hearth.model import limits
 from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.template.blueprint import Known
 from hearth.template.cel import cel_environment, expressions
@@ -137,7 +135,6 @@ def find_beyond(
 
 def evaluate(parsed: Parsed, constants: Mapping[str, object]) -> int | None:
     """Return the number that an expression on known values gives, or None if it gives none, or takes long."""
-    bound = expressions.bind(parsed, path="", constants=constants, needs_bound=True)
-    outcome = dataclasses.replace(bound, most=limits.SMALL_MICROSECONDS).evaluate({})
+    outcome = expressions.bind(parsed, path="", constants=constants, needs_bound=True).evaluate({})
     is_number = isinstance(outcome, Known) and isinstance(outcome.value, int) and not isinstance(outcome.value, bool)
     return outcome.value if is_number and isinstance(outcome, Known) else None

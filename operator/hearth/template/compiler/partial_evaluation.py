@@ -14,8 +14,9 @@ from typing import Any, cast
 from hearth.model import limits, value_class
 from hearth.model.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
-from hearth.template.blueprint import EvaluationError, Known, Outcome, ReadValue, SharingScope, Values
+from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, ReadValue, SharingScope, Values
 from hearth.template.cel import cel_values, evaluation, expressions, field_references
+from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
 from hearth.template.compiler import manifest_template, sensitivity
@@ -82,8 +83,12 @@ class PartialEvaluator:
     """Called with `size` whenever it grows."""
     scope: SharingScope = SharingScope.ANY
     """The Stacks that all bound parts are valid for."""
+    evaluator: Evaluator = evaluation.ALONE
+    """Evaluates expressions that may take long."""
     kept: dict[int, Any] = field(default_factory=dict, repr=False)
     """By identity: the values that expressions keep until the objects that they also read exist."""
+    is_waiting: bool = False
+    """Whether an evaluation is incomplete, so that everything must be bound again."""
     collections: Collection[str] = frozenset()
     """The names that are lists of objects: collections, and lists of external objects."""
     externals: Collection[str] = frozenset()
@@ -99,10 +104,6 @@ class PartialEvaluator:
     """
     stacks: Collection[str] = frozenset()
     """The resources that are nested Stacks."""
-    spent: float = 0.0
-    """Microseconds of all evaluations so far, by their upper bounds."""
-    _spent_before: float = 0.0
-    """The value of `spent` at the last pause."""
     _member: str = ""
     """The member that is bound now, for messages."""
     _member_names: Collection[str] = frozenset()
@@ -194,6 +195,7 @@ class PartialEvaluator:
             absent=self.absent,
             fields=self.fields,
             is_sensitive=self.is_sensitive(valid),
+            evaluator=self.evaluator,
             collections=self.collections,
             needs_bound=self._needs_bound,
         )
@@ -224,9 +226,11 @@ class PartialEvaluator:
     def bind_around(self, expression: Expression, blocked: Collection[str]) -> Constant | None:
         """Evaluate an expression whose conditions skip the absent resources it needs; otherwise record an error."""
         known = {name: value for name, value in expression.constants.items() if name not in blocked}
-        outcome = self.evaluate(dataclasses.replace(expression, names=(), constants=known))
+        outcome = dataclasses.replace(expression, names=(), constants=known).evaluate({})
         if isinstance(outcome, Known):
             return self.keep(expression, outcome.value)
+        if self.must_wait(outcome):
+            return None
         for name in sorted(blocked):
             text = error_hints.quote_expression(expression.parsed.text)
             next_step = f"read it with `{name}.?…` and orValue(…), or add a `when` here as well"
@@ -238,30 +242,20 @@ class PartialEvaluator:
 
     def fold(self, expression: Expression) -> Constant | None:
         """Evaluate an expression that reads no resource."""
-        outcome = self.evaluate(expression)
+        outcome = expression.evaluate({})
         if isinstance(outcome, Known):
             return self.keep(expression, outcome.value)
+        if self.must_wait(outcome):
+            return None
         message = outcome.message if isinstance(outcome, EvaluationError) else "is not known"
         self.note(expression.path, f"{message}; fix the expression or the parameters that it uses")
         return None
 
-    def evaluate(self, expression: Expression) -> Outcome:
-        """Evaluate an expression that reads no resource. Raises InvalidDefinition if all together take too long."""
-        before = evaluation.TIME.spent
-        outcome = expression.evaluate({})
-        self.spent += evaluation.TIME.spent - before
-        if self.spent > limits.DEFINITION_MICROSECONDS:
-            seconds = limits.DEFINITION_MICROSECONDS / 1e6
-            message = f"and the expressions before it may take more than {seconds:g} s together; use several Stacks"
-            raise InvalidDefinition([Mistake(path=expression.path, message=message)])
-        return outcome
-
-    def needs_pause(self) -> bool:
-        """Return whether the expressions since the last pause took so long that other work comes first."""
-        if self.spent - self._spent_before <= limits.SMALL_MICROSECONDS:
-            return False
-        self._spent_before = self.spent
-        return True
+    def must_wait(self, outcome: Outcome) -> bool:
+        """Return whether the evaluation is incomplete, and record that."""
+        is_evaluating = isinstance(outcome, Pending) and outcome.is_evaluating
+        self.is_waiting = self.is_waiting or is_evaluating
+        return is_evaluating
 
     def keep(self, expression: Expression, value: Any) -> Constant:
         """Return the value of an expression as a constant; record it as sensitive if it is."""
@@ -287,7 +281,8 @@ class PartialEvaluator:
             )
         if not expressions.is_bounded(expression.parsed):
             self.note(path, f"{error_hints.quote_expression(expression.parsed.text)} {TOO_COSTLY}")
-        return BooleanExpression(dataclasses.replace(bound, most=limits.TEST_MICROSECONDS))
+        # It is evaluated repeatedly and must answer immediately, so no other process may evaluate it.
+        return BooleanExpression(dataclasses.replace(bound, evaluator=evaluation.ALONE))
 
     def decide(self, expression: ValidExpression, *, path: str) -> bool | None:
         """Evaluate a test that reads no resource; None if it contains an error."""
@@ -323,7 +318,7 @@ class PartialEvaluator:
                 return None
             if found is not None:
                 parts[mark.keys] = found
-        if len(self.mistakes) > before:
+        if len(self.mistakes) > before or self.is_waiting:
             return None
         document = manifest_template.assemble(parsed.skeleton, parts)
         self.count(len(document.raw), parsed.path)
@@ -344,7 +339,7 @@ class PartialEvaluator:
         bound: list[Part | Constant | None] = []
         for part in checked_parts:
             bound.append(part if isinstance(part, str) else self.bind_part(part, path=text.path))
-            if is_collection(bound[-1]) or self.needs_pause():
+            if is_collection(bound[-1]):
                 yield
         if any(part is None for part in bound):
             return None

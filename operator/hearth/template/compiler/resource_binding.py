@@ -11,7 +11,7 @@ from typing import Any
 
 from hearth.model import label_selectors, limits, members, value_class
 from hearth.model.child import Path
-from hearth.model.chunked_work import ChunkedWork
+from hearth.model.chunked_work import ChunkedWork, finish
 from hearth.model.errors import Mistake
 from hearth.template.blueprint import Blueprint, Evaluable, ExternalBlueprint, Known, ResourceBlueprint
 from hearth.template.cel import expressions
@@ -209,26 +209,22 @@ def bind_tests(
     return tuple(test for test in bound if test is not None)
 
 
-def bind_externals(
-    resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator
-) -> ChunkedWork[dict[str, ExternalBlueprint]]:
+def bind_externals(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> dict[str, ExternalBlueprint]:
     """Return the external references without errors by name."""
     found: dict[str, ExternalBlueprint] = {}
     for analyzed in resources:
-        if analyzed.source.external is None:
-            continue
-        if (bound := (yield from bind_external(analyzed, evaluator))) is not None:
+        if analyzed.source.external is not None and (bound := bind_external(analyzed, evaluator)) is not None:
             found[analyzed.source.name] = bound
     return found
 
 
-def bind_external(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork[ExternalBlueprint | None]:
+def bind_external(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlueprint | None:
     """Return the paths that the resource reads; None after an error."""
     source, external = analyzed.source, analyzed.source.external
     metadata = source.manifest.get("metadata")
     if external is None or not analyzed.is_sound or not isinstance(metadata, dict):
         return None
-    document = yield from evaluator.bind_document(analyzed.parsed, analyzed.expressions)
+    document = finish(evaluator.bind_document(analyzed.parsed, analyzed.expressions))
     ready_when = bind_tests(analyzed.ready_when, evaluator)
     outcome = document.evaluate({}) if document is not None else None
     if not isinstance(outcome, Known):

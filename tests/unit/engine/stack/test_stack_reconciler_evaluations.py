@@ -1,21 +1,75 @@
-"""Costly expressions of a Stack: its reconciles take turns with others, and a sum that no turn can divide is an error."""
+"""Expressions that another process evaluates: the reconciler waits for them, uses their results, and reports exceeded
+limits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+from dataclasses import dataclass, field
 
-import pytest
+import orjson
 
-from hearth.model import limits
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model.child import Object
-from hearth.plan.resource.desired_objects import DesiredObjects
+from hearth.sandbox import worker
+from hearth.sandbox.pool import Pool
+from hearth.sandbox.process import CPU, Process, interpret
+from hearth.template.cel.cost import Cost
+from hearth.template.cel.evaluation import Answer
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
 from support.stories import stack_manifests
 from support.stories.stack_manifests import STACK
+from support.virtual_time import VirtualClock
 
-DOUBLED = "${[a.data.value, a.data.value].join('')}"
+SECONDS = 5.0
+"""Seconds until an expression is evaluated; its Stack then pauses for several times as long."""
+EXCESSIVE = "too-much"
+"""Expressions with this text exceed their share of CPU."""
+
+
+@dataclass
+class SlowProcess:
+    """An evaluator process that takes virtual time, within this process."""
+
+    asked: list[str] = field(default_factory=list)
+    is_usable: bool = True
+
+    async def ask(self, text: str, packed: bytes, language: bytes = b"") -> Answer:
+        """The value, after a while."""
+        self.asked.append(text)
+        await asyncio.sleep(SECONDS)
+        self.is_usable = EXCESSIVE not in text
+        return interpret(*worker.evaluate(text, orjson.loads(packed))) if self.is_usable else CPU
+
+    async def end(self) -> int:
+        return 0
+
+
+class SlowPool(Pool):
+    """Evaluates all expressions that need a bound in a slow process."""
+
+    def admits(self, cost: Cost) -> bool:
+        """Admit no expression to the operator's process."""
+        return False
+
+
+def make_world(world: FakeWorld) -> SlowProcess:
+    """Let operators that start later evaluate slowly; return the process that they use."""
+    process = SlowProcess()
+
+    async def start() -> Process:
+        process.is_usable = True
+        return process  # type: ignore[return-value]  # never starts
+
+    def make(queue: WorkQueue) -> Pool:
+        return SlowPool(
+            notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), start=start, now=VirtualClock().monotonic
+        )
+
+    world.evaluate = make
+    return process
 
 
 def make_stack(resources: Object, **template: object) -> Object:
@@ -23,8 +77,8 @@ def make_stack(resources: Object, **template: object) -> Object:
     return stack_manifests.make_stack({"template": {"resources": resources, **template}})
 
 
-def make_config(value: str, **data: str) -> Object:
-    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value, **data}}}
+def make_config(value: str) -> Object:
+    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
 
 
 def read(world: FakeWorld) -> list[str]:
@@ -40,59 +94,91 @@ async def read_status(world: FakeWorld) -> Object:
     return status
 
 
-@pytest.fixture
-def _every_expression_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "SMALL_MICROSECONDS", -1.0)
-
-
-@pytest.mark.usefixtures("_every_expression_costs")
 @fake_world.in_world
-async def test_manifests_beyond_a_turn_are_evaluated_in_the_next_ones(
-    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "TURN_MICROSECONDS", 0.0)
-    turns: list[Collection[str]] = []
-    begin = DesiredObjects.begin_turn
-
-    def begin_turn(self: DesiredObjects) -> Collection[str]:
-        turns.append(sorted(begin(self)))
-        return turns[-1]
-
-    monkeypatch.setattr(DesiredObjects, "begin_turn", begin_turn)
+async def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_at_once(world: FakeWorld) -> None:
+    process = make_world(world)
     await world.start_controller()
-    others = {f"r{number}": make_config(DOUBLED) for number in range(4)}
-    await world.user.create(make_stack({"a": make_config("one"), **others}))
-    await world.wait(5)
-    before = read(world)
+    await world.user.create(
+        make_stack(
+            {
+                "a": make_config("${params.l.map(i, string(i + 1)).join('')}"),
+                "b": make_config("${params.l.map(i, string(i)).join('')}"),
+            },
+            parameters={"l": {"type": "array", "default": [1, 2]}},
+            conditions={"c": "params.l.map(i, string(i)).join() == '12'"},
+        )
+    )
+    await world.wait(SECONDS)
+    assert read(world) == []
+    await world.wait(20 * SECONDS)
+
+    assert read(world) == ["12", "23"]
+    assert len(process.asked) == len(set(process.asked)) == 3
+    assert (await read_status(world))["phase"] == "CreateComplete"
+
+
+@fake_world.in_world
+async def test_a_resource_waits_for_its_expressions_and_says_so(world: FakeWorld) -> None:
+    make_world(world)
+    await world.start_controller()
+    doubled = make_config("${[a.data.value, a.data.value].join('')}")
+    outputs = {"both": {"value": "${[a.data.value, b.data.value].join('+')}"}}
+    await world.user.create(make_stack({"a": make_config("one"), "b": doubled}, outputs=outputs))
+    await world.wait(SECONDS - 1)
+    problems = (await read_status(world))["problems"]
+    await world.wait(20 * SECONDS)
+    before, status = read(world), await read_status(world)
     await world.user.patch(STACK, {"spec": {"template": {"resources": {"a": make_config("two")}}}})
-    await world.wait(5)
+    await world.wait(20 * SECONDS)
 
-    assert before == ["one", *["oneone"] * 4]
-    assert read(world) == ["two", *["twotwo"] * 4]
-    assert (await read_status(world))["phase"] == "UpdateComplete"
-    assert [len(each) for each in turns if each][:3] == [3, 2, 1]
+    assert [(each["resource"], each["reason"]) for each in problems] == [("b", "Evaluating")]
+    assert "waits for the evaluation of `[a.data.value, a.data.value].join('')`" in problems[0]["message"]
+    assert (before, status["outputs"]) == (["one", "oneone"], {"both": "one+oneone"})
+    assert (read(world), (await read_status(world))["outputs"]) == (["two", "twotwo"], {"both": "two+twotwo"})
 
 
-@pytest.mark.usefixtures("_every_expression_costs")
 @fake_world.in_world
-async def test_a_manifest_and_outputs_have_a_sum(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MANIFEST_MICROSECONDS", 0.0)
+async def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again(world: FakeWorld) -> None:
+    process = make_world(world)
     await world.start_controller()
-    resources = {"a": make_config("one"), "b": make_config(DOUBLED, other=DOUBLED)}
-    conditions = {name: {"status": "${[a.data.value].join('') == 'one'}"} for name in ("First", "Second")}
-    outputs = {name: {"value": DOUBLED} for name in ("first", "second")}
-    await world.user.create(make_stack(resources, outputs=outputs, statusConditions=conditions))
-    await world.wait(5)
+    excessive = make_config("${[a.data.value, '" + EXCESSIVE + "'].join('')}")
+    await world.user.create(make_stack({"a": make_config("one"), "b": excessive}))
+    await world.wait(100 * SECONDS)
+    problem = (await read_status(world))["problems"][0]
+    asked = list(process.asked)
+    await world.user.patch(
+        STACK, {"spec": {"template": {"resources": {"b": make_config("${[a.data.value, a.data.value].join('')}")}}}}
+    )
+    await world.wait(20 * SECONDS)
+
+    place = "spec.template.resources.b.manifest.data.value: expression took more than 1 s of CPU; simplify it: `"
+    assert (problem["reason"], problem["message"].startswith(place)) == ("ExpressionFailed", True)
+    assert len(asked) == 1
+    assert read(world) == ["one", "oneone"]
+
+
+@fake_world.in_world
+async def test_an_excess_in_a_definition_is_one_of_its_mistakes(world: FakeWorld) -> None:
+    make_world(world)
+    await world.start_controller()
+    excessive = make_config("${['" + EXCESSIVE + "'].join('')}")
+    await world.user.create(make_stack({"a": excessive, "b": make_config("${1 / 0}")}))
+    await world.wait(20 * SECONDS)
     status = await read_status(world)
 
-    (problem,) = status["problems"]
-    assert (problem["resource"], problem["reason"]) == ("b", "ExpressionFailed")
-    assert (
-        "the expressions of this manifest may take too long together; at most 200 ms are allowed" in problem["message"]
-    )
-    assert status["outputs"] == {"first": "oneone"}
-    assert any(
-        "outputs.second: the expressions of the outputs or conditions may take" in each for each in status["warnings"]
-    )
-    found = {each["type"]: each for each in status["conditions"]}
-    assert (found["First"]["status"], found["Second"]["status"]) == ("True", "Unknown")
+    message = next(each["message"] for each in status["conditions"] if each["reason"] == "InvalidTemplate")
+    assert "spec.template.resources.a.manifest.data.value: expression took more than 1 s of CPU" in message
+    assert "spec.template.resources.b.manifest.data.value: `1 / 0` fails" in message
+    assert read(world) == []
+
+
+@fake_world.in_world
+async def test_a_stack_that_is_deleted_while_it_waits_is_gone(world: FakeWorld) -> None:
+    make_world(world)
+    await world.start_controller()
+    await world.user.create(make_stack({"a": make_config("one"), "b": make_config("${[a.data.value].join('')}")}))
+    await world.wait(1.0)
+    await world.user.delete(STACK)
+    await world.wait(20 * SECONDS)
+
+    assert (await world.user.find(STACK), read(world)) == (None, [])

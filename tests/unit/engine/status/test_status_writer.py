@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from hearth.engine.cluster_objects import StackObject
+from hearth.engine.services import Unassisted
 from hearth.engine.status import stack_measures, status_writer
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.model.child import Object
@@ -95,6 +96,7 @@ def make_writer(home: Any, reported: Reported, *, share: Share = WHOLE) -> Statu
         hashes=HASHES,
         clock=VirtualClock(),
         share=share,
+        evaluations=Unassisted(),
         find_namespace=lambda _uid: "shop",
     )
     recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)  # type: ignore[arg-type, return-value]  # as much of one as a status takes

@@ -2,60 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pytest
 
 from hearth.model.kinds import Kind
 from hearth.plan.health import rule_parser
 from hearth.plan.health.health_rules import HealthRules
+from hearth.template.cel.evaluation import Answer, Excess, Failure, Value
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
 KEY = "resource.customizations.health.example.com_Gadget"
 
 
+class Scripts:
+    """Answers every request."""
+
+    def __init__(self, answer: Answer | None = None) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+
+    def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+        """As the port says."""
+        self.asked.append((text, data))
+        return self.answer
+
+
+def verdict(status: str, message: str = "") -> Value:
+    """The result of a script."""
+    return Value(orjson.dumps([status, message]))
+
+
 def make(uid: str = "1", generation: int = 1, **status: Any) -> dict[str, Any]:
     return {"metadata": {"uid": uid, "generation": generation}, "spec": {}, "status": status}
 
 
-def make_rules(text: str, key: str = KEY) -> HealthRules:
+def make_rules(scripts: Scripts, key: str = KEY, text: str = "return hs") -> HealthRules:
     """Rules of users with one script."""
     table, mistakes = rule_parser.read({key: text})
     assert mistakes == ()
-    return HealthRules(table)
-
-
-def report(status: str, message: str = "") -> str:
-    """A script with that verdict."""
-    return f"return {{status = '{status}', message = '{message}'}}"
+    return HealthRules(table, scripts=scripts)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("answer", "expected"),
     [
-        (report("Healthy", "fine"), ("ready", "Healthy", "fine")),
-        (report("Suspended"), ("ready", "Suspended", "")),
-        (report("Progressing", "soon"), ("progressing", "Progressing", "soon")),
-        (report("Degraded", "no"), ("failed", "Degraded", "no")),
-        (report("Missing"), ("unknown", "Missing", "its controller has not reported why")),
-        (report("Unknown"), ("unknown", "Unknown", "its controller has not reported why")),
-        (report("Sunny"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: 'Sunny' is not a health status")),
-        (report(""), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: '' is not a health status")),
-        ("return nil", ("progressing", "Booting", "its phase is Booting")),
-        ("error('boom')", ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: script:1: boom")),
-        ("while true do end", ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: takes more than 100000 steps")),
+        (verdict("Healthy", "fine"), ("ready", "Healthy", "fine")),
+        (verdict("Suspended"), ("ready", "Suspended", "")),
+        (verdict("Progressing", "soon"), ("progressing", "Progressing", "soon")),
+        (verdict("Degraded", "no"), ("failed", "Degraded", "no")),
+        (verdict("Missing"), ("unknown", "Missing", "its controller has not reported why")),
+        (verdict("Unknown"), ("unknown", "Unknown", "its controller has not reported why")),
+        (verdict("Sunny"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: 'Sunny' is not a health status")),
+        (verdict(""), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: '' is not a health status")),
+        (Value(b"null"), ("progressing", "Booting", "its phase is Booting")),
+        (Failure("script:1: boom"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: script:1: boom")),
+        (Excess("took more than 1 s of CPU"), ("unknown", "HealthScriptFailed", "health script of example.com/Gadget: took more than 1 s of CPU")),
+        (None, ("progressing", "Evaluating", "its health script is being run")),
     ],
 )  # fmt: skip
-def test_a_script_gives_the_health(text: str, expected: tuple[str, str, str]) -> None:
-    found = make_rules(text).assess(make(phase="Booting"), kind=GADGET)
+def test_a_script_gives_the_health(answer: Answer | None, expected: tuple[str, str, str]) -> None:
+    found = make_rules(Scripts(answer)).assess(make(phase="Booting"), kind=GADGET)
     assert (found.state.value, found.reason, found.message) == expected
     assert not found.terminal
 
 
+def test_a_verdict_counts_until_the_next_one_is_there() -> None:
+    scripts = Scripts(verdict("Healthy"))
+    rules = make_rules(scripts)
+    assert rules.assess(make(), kind=GADGET).reason == "Healthy"
+    scripts.answer = None
+    later = rules.assess(make(phase="Other"), kind=GADGET)
+    assert (later.reason, later.is_pending) == ("Healthy", True)
+    changed = rules.assess(make(generation=2), kind=GADGET)
+    assert (changed.reason, changed.is_pending) == ("Evaluating", True)
+    assert rules.assess(make(uid="2"), kind=GADGET).reason == "Evaluating"
+
+
+def test_a_settled_verdict_is_asked_for_once() -> None:
+    scripts, fields = Scripts(None), make()
+    rules = make_rules(scripts)
+    rules.assess(fields, kind=GADGET)
+    scripts.answer = verdict("Healthy")
+    assert [rules.assess(fields, kind=GADGET).reason for _ in range(3)] == ["Healthy"] * 3
+    assert len(scripts.asked) == 2
+
+
 def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:
-    rules = make_rules(report("Healthy"))
+    scripts = Scripts(verdict("Healthy"))
+    rules = make_rules(scripts)
     assert rules.assess(make(generation=2, observedGeneration=1), kind=GADGET).reason == "NotObserved"
+    assert scripts.asked == []
     assert rules.paths(GADGET) == {("status",), ("spec",)} | {path for path in rules.paths(GADGET) if path[0] == "spec"}
 
 
@@ -66,15 +106,16 @@ REFUSED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("answer", "expected"),
     [
-        pytest.param(report("Degraded", "no"), ("failed", "Degraded"), id="failed"),
-        pytest.param(report("Healthy"), ("progressing", "NotObserved"), id="not ready by that"),
+        pytest.param(verdict("Degraded", "no"), ("failed", "Degraded", False), id="failed"),
+        pytest.param(verdict("Healthy"), ("progressing", "NotObserved", False), id="not ready by that"),
+        pytest.param(None, ("progressing", "Evaluating", True), id="runs"),
     ],
 )
-def test_a_script_judges_an_object_that_is_refused(text: str, expected: tuple[str, str]) -> None:
-    found = make_rules(text).assess(make(generation=2, **REFUSED), kind=GADGET)
-    assert (found.state.value, found.reason) == expected
+def test_a_script_judges_an_object_that_is_refused(answer: Answer | None, expected: tuple[str, str, bool]) -> None:
+    found = make_rules(Scripts(answer)).assess(make(generation=2, **REFUSED), kind=GADGET)
+    assert (found.state.value, found.reason, found.is_pending) == expected
 
 
 def test_kinds_are_named_as_argo_cd_names_them() -> None:
@@ -122,3 +163,8 @@ def test_the_same_script_read_twice_changes_nothing() -> None:
     again, _ = rule_parser.read({KEY: "a", "resource.customizations.health.Pod": "b"})
     change = HealthRules(first).replace(again)
     assert (change.touches(GADGET), change.touches(POD)) == (False, True)
+
+
+def test_where_no_process_runs_scripts_the_health_is_unknown() -> None:
+    table, _ = rule_parser.read({KEY: "return hs"})
+    assert HealthRules(table).assess(make(), kind=GADGET).reason == "HealthScriptFailed"

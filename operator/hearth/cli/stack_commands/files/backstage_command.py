@@ -105,7 +105,9 @@ def complete(file: StackFile) -> StackFile:
 
 def check(file: StackFile) -> StackFile:
     """Return a StackDefinition, with the template in its spec. Raises Failure if it has mistakes."""
-    if mistakes := stack_files.find_definition_mistakes(file, FolderKinds(None)):
+    with file_commands.evaluating() as evaluator:
+        mistakes = stack_files.find_definition_mistakes(file, FolderKinds(None), evaluator)
+    if mistakes:
         raise Failure("; ".join(map(str, mistakes)))
     return file
 

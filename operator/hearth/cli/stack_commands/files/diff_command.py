@@ -228,7 +228,9 @@ async def preview_definition(
     await session.kinds.refresh()
     try:
         whole = await stack_previews.include_template(session, file)
-        if mistakes := stack_files.find_definition_mistakes(whole, session.kinds):
+        with file_commands.evaluating() as evaluator:
+            mistakes = stack_files.find_definition_mistakes(whole, session.kinds, evaluator)
+        if mistakes:
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
         text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))

@@ -26,11 +26,14 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
 from hearth.plan.resource import definition_warnings
+from hearth.sandbox import process
+from hearth.sandbox.process import OfflineEvaluator
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
     from hearth.template.blueprint import Blueprint
+    from hearth.template.cel.evaluation import Evaluator
 
 
 Warn: TypeAlias = Callable[[StackFile, str], None]
@@ -101,7 +104,8 @@ def lint(  # noqa: PLR0913 -- each is an option
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join((*files, *more))}"))
 
     def act(kinds: Kinds) -> int:
-        found = [mistake for each in stacks for mistake in find_mistakes(each, kinds)]
+        with evaluating() as evaluator:
+            found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
         for mistake in found:
             mistake["line"] = stack_lint.find_line(
                 contents.texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
@@ -145,12 +149,13 @@ def render(
 
     def act(kinds: Kinds) -> int:
         code = DONE
-        for found in stacks:
-            try:
-                write_manifests(found, stack_files.compile_stack(found, kinds))
-            except errors.HearthError as error:
-                cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
-                code = FAILED
+        with evaluating() as evaluator:
+            for found in stacks:
+                try:
+                    write_manifests(found, stack_files.compile_stack(found, kinds, evaluator=evaluator))
+                except errors.HearthError as error:
+                    cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
+                    code = FAILED
         return code
 
     with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
@@ -298,16 +303,18 @@ def note(stack_file: StackFile, text: str) -> None:
     text_output.write_note(f"{stack_file.source}: {stack_file.title}: {text}")
 
 
-def find_mistakes(stack_file: StackFile, kinds: Kinds, *, warn: Warn = warn, note: Warn = note) -> list[Object]:
+def find_mistakes(
+    stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn, note: Warn = note
+) -> list[Object]:
     """Return the mistakes of one Stack and its nested Stacks. warn, note: receive its warnings and notes."""
-    compiled = list(check_template(stack_file, kinds, warn=warn, note=note))
+    compiled = list(check_template(stack_file, kinds, evaluator, warn=warn, note=note))
     known = [mistake.path for mistake in compiled]
     found = [each for each in file_schema.find_mistakes(stack_file.manifest) if not is_known(each.path, known)]
     found += compiled
     if isinstance(kinds, FolderKinds):
         found += check_kinds(stack_file)
     if not stack_file.is_group:
-        found += check_nested(stack_file, kinds)
+        found += check_nested(stack_file, kinds, evaluator)
     where = {"file": stack_file.source, "kind": stack_file.manifest["kind"], "stack": stack_file.identity.name}
     return [{**where, "path": mistake.path, "message": mistake.message} for mistake in dict.fromkeys(found)]
 
@@ -321,12 +328,14 @@ def is_known(path: str, known: Sequence[str]) -> bool:
     )
 
 
-def check_template(stack_file: StackFile, kinds: Kinds, *, warn: Warn = warn, note: Warn = note) -> Sequence[Mistake]:
+def check_template(
+    stack_file: StackFile, kinds: Kinds, evaluator: Evaluator, *, warn: Warn = warn, note: Warn = note
+) -> Sequence[Mistake]:
     """Return the mistakes of the template and its parameters. warn, note: receive its warnings and notes."""
     for warning in stack_files.find_secret_warnings(stack_file):
         warn(stack_file, warning)
     if stack_file.is_template:
-        return stack_files.find_template_mistakes(stack_file, kinds)
+        return stack_files.find_template_mistakes(stack_file, kinds, evaluator)
     if stack_file.is_definition:
         try:
             stack_file = stack_files.include_template(stack_file)
@@ -334,9 +343,9 @@ def check_template(stack_file: StackFile, kinds: Kinds, *, warn: Warn = warn, no
             return error.mistakes
         for doubt in stack_files.find_definition_doubts(stack_file):
             warn(stack_file, doubt)
-        return stack_files.find_definition_mistakes(stack_file, kinds)
+        return stack_files.find_definition_mistakes(stack_file, kinds, evaluator)
     try:
-        blueprint = stack_files.compile_stack(stack_file, kinds)
+        blueprint = stack_files.compile_stack(stack_file, kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:
         return error.mistakes
     except errors.SourceNotFound as unknown:
@@ -375,19 +384,24 @@ def check_kinds(stack_file: StackFile) -> Iterator[Mistake]:
                 yield Mistake(path=f"spec.template{place}.{word}.kind", message=message)
 
 
-def check_nested(stack_file: StackFile, kinds: Kinds) -> Iterator[Mistake]:
+def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Iterator[Mistake]:
     """Yield the mistakes of the templates of nested Stacks, with paths in the outermost Stack."""
     for path, manifest, is_known in stack_lint.find_nested(stack_file.manifest):
         nested = StackFile(source=stack_file.source, manifest=manifest, beside=stack_file.beside)
         with contextlib.suppress(errors.SourceNotFound):
             try:
-                stack_files.compile_stack(nested, kinds)
+                stack_files.compile_stack(nested, kinds, evaluator=evaluator)
             except errors.InvalidDefinition as error:
                 for mistake in error.mistakes:
                     inner = mistake.path.removeprefix("spec.template")
                     # If a parameter has a sample, only mistakes that no value could fix are certain.
                     if inner != mistake.path and (is_known or any(each in mistake.message for each in UNKNOWN)):
                         yield Mistake(path=path + inner, message=mistake.message)
+
+
+def evaluating() -> contextlib.closing[OfflineEvaluator]:
+    """Provide the evaluator for expressions that may take long, within one command."""
+    return contextlib.closing(process.OfflineEvaluator())
 
 
 def write_manifests(stack_file: StackFile, blueprint: Blueprint) -> None:

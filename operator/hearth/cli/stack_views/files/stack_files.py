@@ -28,6 +28,8 @@ from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.members import GroupSize
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, ExternalBlueprint, ReadValue, StackIdentity
+from hearth.template.cel import evaluation
+from hearth.template.cel.evaluation import Evaluator
 from hearth.template.compiler import compiler, secret_literals, sensitivity
 from hearth.template.text import error_hints, template_source
 
@@ -118,14 +120,17 @@ def is_one_of(document: Object, kinds: Collection[str]) -> bool:
     return object_fields.text(document, "kind") in kinds and group == names.GROUP
 
 
-def compile_stack(stack_file: StackFile, kinds: Kinds) -> Blueprint:
-    """Compile a Stack or a group as the operator does. Raises InvalidDefinition with every mistake."""
+def compile_stack(stack_file: StackFile, kinds: Kinds, *, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
+    """Compile a Stack or a group as the operator does. Raises InvalidDefinition with every mistake.
+
+    evaluator: of expressions that may take long; it answers at once.
+    """
     if stack_file.is_group:
-        return compile_group(stack_file, kinds)
+        return compile_group(stack_file, kinds, evaluator)
     window = object_fields.mapping(stack_file.manifest, "spec", "window")
     of_window = list(windows.find_mistakes(window, path="spec.window"))
     try:
-        blueprint = compile_definition(stack_file, kinds)
+        blueprint = compile_definition(stack_file, kinds, evaluator)
     except errors.InvalidDefinition as error:
         raise errors.InvalidDefinition([*of_window, *error.mistakes]) from None
     if of_window:
@@ -133,10 +138,10 @@ def compile_stack(stack_file: StackFile, kinds: Kinds) -> Blueprint:
     return blueprint
 
 
-def compile_definition(stack_file: StackFile, kinds: Kinds) -> Blueprint:
+def compile_definition(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
     """Compile the template of a Stack with its parameters. Raises InvalidDefinition or SourceNotFound."""
     try:
-        return compile_read(stack_file, make_definition(stack_file), kinds)
+        return compile_read(stack_file, make_definition(stack_file), kinds, evaluator)
     except errors.InvalidDefinition as error:
         kept = [mistake for mistake in error.mistakes if not is_given_elsewhere(stack_file, mistake)]
         if not kept:
@@ -147,10 +152,10 @@ def compile_definition(stack_file: StackFile, kinds: Kinds) -> Blueprint:
         raise errors.InvalidDefinition(kept) from None
 
 
-def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds) -> Blueprint:
+def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
     """Compile with the members that are defined by objects next to the Stack."""
     identity = stack_file.identity
-    made = compiler.compile_template(definition, stack=identity, kinds=kinds)
+    made = compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
     read = {
         name: ReadValue.of(each, value)
         for name, each in made.externals.items()
@@ -159,7 +164,7 @@ def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds) ->
     if not read:
         return made
     definition = dataclasses.replace(definition, read=read)
-    return compiler.compile_template(definition, stack=identity, kinds=kinds)
+    return compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
 
 
 def include_template(stack_file: StackFile) -> StackFile:
@@ -168,12 +173,12 @@ def include_template(stack_file: StackFile) -> StackFile:
     return dataclasses.replace(stack_file, manifest={**stack_file.manifest, "spec": spec})
 
 
-def find_definition_mistakes(stack_file: StackFile, kinds: Kinds) -> list[Mistake]:
+def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
     """Return the mistakes in a StackDefinition, with the template in its spec, that affect all objects of its kind."""
     from hearth.plan.rollouts import rollout_policy
     from hearth.template.instances import instance_schema
 
-    of_template = find_template_mistakes(stack_file, kinds)
+    of_template = find_template_mistakes(stack_file, kinds, evaluator)
     if wrong := list(file_schema.find_mistakes(stack_file.manifest)):
         # The other rules rely on the types that the schema declares.
         return [*wrong, *of_template]
@@ -200,14 +205,14 @@ def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:
     return interpolation_warnings.find_warnings(object_fields.mapping(stack_file.manifest, "spec"))
 
 
-def find_template_mistakes(stack_file: StackFile, kinds: Kinds) -> list[Mistake]:
+def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
     """Return the mistakes in a StackTemplate or StackDefinition that exist for all values of its parameters."""
     try:
         definition = Definition(template=find_template(stack_file), parameters={})
     except errors.InvalidDefinition as error:
         return list(error.mistakes)
     try:
-        compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds)
+        compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:
         return definition_sources.find_certain(error, definition)
     return []
@@ -292,7 +297,7 @@ def encode_secret(document: Mapping[str, Any]) -> Object:
     return {**document, "data": {**object_fields.mapping(document, "data"), **encoded}}
 
 
-def compile_group(stack_file: StackFile, kinds: Kinds) -> Blueprint:
+def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
     """Compile a ResourceGroup. Raises InvalidDefinition."""
     spec = resource_group.make_spec(object_fields.mapping(stack_file.manifest, "spec"))
     if not spec:
@@ -307,7 +312,7 @@ def compile_group(stack_file: StackFile, kinds: Kinds) -> Blueprint:
         definition.template, size, timeout=spec.get("timeout"), is_scaled=not is_sized
     )
     try:
-        blueprint = compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds)
+        blueprint = compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:
         raise resource_group.translate(error, mistakes) from None
     if mistakes:

@@ -1,8 +1,9 @@
-"""Runs health scripts in Lua, in the format of Argo CD, with limits on steps, time and memory.
+"""Runs health scripts in Lua, in the format of Argo CD, with limits on steps and memory.
 
-A script gets the object as the global `obj` and returns a table with `status` and `message`. It cannot access Python,
-files, modules, other runs, or functions that compile code or catch errors. Nothing interrupts a function in C, so each
-one gets a bound on its arguments, and the time is checked every few steps.
+Used only in an evaluator process. A script gets the object as the global `obj` and returns a table with `status` and
+`message`. It cannot access Python, files, modules, other runs, or functions that compile code or catch errors. Some
+work does not count as steps, for example backtracking in a pattern or a loop in C. The CPU limit of the process stops
+it.
 """
 
 from __future__ import annotations
@@ -16,60 +17,17 @@ from lupa import lua54
 from hearth.model import limits
 
 SETUP: Final = """
-local steps, milliseconds, moves, length, elements = ...
 local sethook, setupvalue, string_meta = debug.sethook, debug.setupvalue, getmetatable("")
-local load, error, clock, type = load, error, os.clock, type
-local find, match, gmatch, gsub, format, sub = string.find, string.match, string.gmatch, string.gsub, string.format, string.sub
-local concat, sort = table.concat, table.sort
-local interval = 10
-
--- A pattern tries all ways to share the text among its repetitions, from each position unless it is anchored.
-local function check(text, pattern, is_anchored)
-  if type(text) ~= "string" or type(pattern) ~= "string" then return end
-  if #pattern > length then error("uses a pattern with more than " .. length .. " characters", 0) end
-  local plain = gsub(gsub(pattern, "%%[^%db]", "x"), "%[%^?%]?[^%]]*%]", "x")
-  local _, repetitions = gsub(plain, "[*+?-]", "")
-  local _, others = gsub(plain, "%%[%db]", "")
-  local choices = repetitions + others
-  local ways = #pattern / (choices + 1)
-  for number = 1, choices + (is_anchored and sub(pattern, 1, 1) == "^" and 0 or 1) do
-    ways = ways * (#text + number) / number
-  end
-  if ways > moves then
-    error("matches a pattern with " .. choices .. " repetitions with a text of " .. #text .. " characters", 0)
-  end
-end
-
-local function check_count(count)
-  if count > elements then error("passes more than " .. elements .. " values to one function", 0) end
-end
-
-local bounded = {
-  find = function(text, pattern, start, is_plain)
-    local is_text = type(text) == "string" and type(pattern) == "string"
-    if is_plain and is_text then
-      if #text * #pattern > moves * 50 then error("searches a text of " .. #text .. " characters", 0) end
-    else
-      check(text, pattern, true)
-    end
-    return find(text, pattern, start, is_plain)
-  end,
-  match = function(text, pattern, start) check(text, pattern, true) return match(text, pattern, start) end,
-  gmatch = function(text, pattern, start) check(text, pattern, false) return gmatch(text, pattern, start) end,
-  gsub = function(text, pattern, new, most) check(text, pattern, true) return gsub(text, pattern, new, most) end,
-  format = function(text, ...)
-    if type(text) == "string" and #text > length then error("formats more than " .. length .. " characters", 0) end
-    return format(text, ...)
-  end,
-}
+local load, error, steps = load, error, ...
 
 -- Tables are new in every run, so that no script changes them for the next one.
 local function make_environment(object)
   local text = {}
-  for _, name in ipairs({"byte", "char", "len", "lower", "reverse", "sub", "upper"}) do
+  for _, name in ipairs({
+    "byte", "char", "find", "format", "gmatch", "gsub", "len", "lower", "match", "reverse", "sub", "upper",
+  }) do
     text[name] = string[name]
   end
-  for name, value in pairs(bounded) do text[name] = value end
   string_meta.__index = text
   local numbers = {}
   for name, value in pairs(math) do
@@ -78,19 +36,7 @@ local function make_environment(object)
   return {
     obj = object, string = text, math = numbers,
     table = {
-      insert = table.insert, remove = table.remove, unpack = table.unpack,
-      concat = function(list, separator, first, last)
-        check_count((last or #list) - (first or 1))
-        return concat(list, separator, first or 1, last or #list)
-      end,
-      -- A comparison in Lua counts as steps.
-      sort = function(list, is_less)
-        check_count(#list)
-        return sort(list, function(one, other)
-          if is_less then return is_less(one, other) end
-          return one < other
-        end)
-      end,
+      concat = table.concat, insert = table.insert, remove = table.remove, sort = table.sort, unpack = table.unpack,
       getn = function(list) return #list end,
     },
     -- A verdict depends only on the object, so there is no time.
@@ -109,12 +55,7 @@ end
 local function run(chunk, object)
   -- The only upvalue of a chunk is its environment.
   setupvalue(chunk, 1, make_environment(object))
-  local left, latest = steps, clock() + milliseconds / 1000
-  sethook(function()
-    left = left - interval
-    local excess = left < 0 and steps .. " steps" or clock() > latest and milliseconds .. " ms"
-    if excess then sethook(); error("takes more than " .. excess, 0) end
-  end, "", interval)
+  sethook(function() sethook(); error("takes more than " .. steps .. " steps", 0) end, "", steps)
   local verdict = chunk()
   sethook()
   if type(verdict) ~= "table" then return type(verdict) end
@@ -126,10 +67,6 @@ end
 
 return compile, run, sethook
 """
-BOUNDS: Final = (
-    *(limits.SCRIPT_STEPS, limits.SCRIPT_MILLISECONDS, limits.SCRIPT_MOVES),
-    *(limits.SCRIPT_PATTERN_LENGTH, limits.SCRIPT_VALUES),
-)
 SHORTENED: Final = 4096
 """Maximum characters of a returned status or message."""
 
@@ -149,7 +86,7 @@ class Runtime:
             attribute_filter=refuse_attribute,
             max_memory=limits.SCRIPT_MEMORY,
         )
-        compile_, self._run, self._count_no_steps = self._lua.execute(SETUP, *BOUNDS)
+        compile_, self._run, self._count_no_steps = self._lua.execute(SETUP, limits.SCRIPT_STEPS)
         self._compile = functools.lru_cache(maxsize=limits.SCRIPTS_COMPILED)(compile_)
 
     def judge(self, text: str, obj: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -1,0 +1,1 @@
+"""Evaluates expressions in separate processes with limits on time and memory."""
