@@ -149,6 +149,13 @@ async def test_the_delay_that_the_server_requests_is_the_minimum() -> None:
 
 
 @virtual_time.in_virtual_time
+async def test_no_server_postpones_a_request_for_an_hour() -> None:
+    asker = Asker(ApiStatusError(code=503, status=None, retry_after=3_600.0))
+    await asker.reconcile_for(70)
+    assert asker.answers == ["yes"]
+
+
+@virtual_time.in_virtual_time
 async def test_a_forgotten_failure_delays_nothing() -> None:
     asker = Asker(Unreachable("away"))
     asker.reconcile()

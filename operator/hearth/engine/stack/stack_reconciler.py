@@ -159,7 +159,7 @@ class StackReconciler:
 
         # 5. Progress: breakpoints, batches, replaced StatefulSets, completion of the target, checks.
         grace_left = self.cache_sync.grace_left()
-        self._requests.after_plan(stack, planner, parting=plan_result.parting, grace_left=grace_left)
+        self._requests.after_plan(stack, planner, grace_left=grace_left)
         self._progress.update_rolling(planner, plan_result, is_group=stack.is_group)
         self._detached.update(planner, plan_result.planned)
         if not self.is_superseded:
@@ -206,6 +206,8 @@ class StackReconciler:
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         observation = Observation(children=children, memory=self.memory, now=now)
         plan_result = planner.plan(plan_input, observation, names, is_full=is_full)
+        # First, because no later plan returns them again.
+        self._requests.record_deletions(plan_result.parting)
         self.results.apply_plan(plan_result)
         self._reads.make_members(planner)
         if plan_result.unconfirmed and self._reads.may_ask:

@@ -107,17 +107,15 @@ class StackRequests(StackPart):
             )
         return self._environment
 
-    def after_plan(
-        self, stack: StackObject, planner: StackPlanner, *, parting: Mapping[str, Sequence[str]], grace_left: float
-    ) -> None:
-        """Record post-delete stops and handle continue requests after a plan.
-
-        parting: the deletions to record; grace_left: seconds until the caches are complete.
-        """
-        targets = self._definition_sync.targets
+    def record_deletions(self, parting: Mapping[str, Sequence[str]]) -> None:
+        """Record the deletions that a plan prepares, for the stops after them; the next plan executes them."""
         if parting:
-            targets.record_post_delete(parting)
+            self._definition_sync.targets.record_post_delete(parting)
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+
+    def after_plan(self, stack: StackObject, planner: StackPlanner, *, grace_left: float) -> None:
+        """Handle continue requests after a plan. grace_left: seconds until the caches are complete."""
+        targets = self._definition_sync.targets
         if self._definition_sync.needs_sync(stack):
             return
         order = targets.find_continue_request(stack)

@@ -114,6 +114,9 @@ class Traffic(Protocol):
     def on_answer(self, size: int) -> None:
         """Charge an answer. size: bytes of the inflated body."""
 
+    def on_part(self, seconds: float) -> None:
+        """Charge the time that parsing a part of a response took."""
+
     async def resolve(self, host: str, port: int) -> list[str]:
         """Return the addresses of a host, none of them denied. Raises OSError."""
 

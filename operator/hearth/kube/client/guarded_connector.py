@@ -6,6 +6,7 @@ import asyncio
 import functools
 import socket
 import ssl
+import time
 from typing import Any
 
 import aiohttp
@@ -22,7 +23,7 @@ class GuardedConnector(aiohttp.TCPConnector):
 
     def __init__(self, traffic: Traffic, *, context: ssl.SSLContext | None, keep_alive: float) -> None:
         super().__init__(limit=0, ssl=context or True, keepalive_timeout=keep_alive, resolver=GuardedResolver(traffic))
-        self._factory = functools.partial(make_protocol, asyncio.get_running_loop())
+        self._factory = functools.partial(make_protocol, asyncio.get_running_loop(), traffic)
 
 
 class GuardedProtocol(ResponseHandler):
@@ -32,8 +33,11 @@ class GuardedProtocol(ResponseHandler):
     responses.
     """
 
-    _received = 0
-    """Bytes since the last request."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, traffic: Traffic) -> None:
+        super().__init__(loop)
+        self._traffic = traffic
+        self._received = 0
+        """Bytes since the last request."""
 
     def set_response_params(self, **params: Any) -> None:
         """Start a new response."""
@@ -42,6 +46,11 @@ class GuardedProtocol(ResponseHandler):
 
     def data_received(self, data: bytes) -> None:
         """Parse a part of a response."""
+        started = time.perf_counter()
+        self._parse(data)
+        self._traffic.on_part(time.perf_counter() - started)
+
+    def _parse(self, data: bytes) -> None:
         if len(data) <= limits.HEADER_BYTES:
             self._parse_piece(data)
             return
@@ -63,9 +72,9 @@ class GuardedProtocol(ResponseHandler):
         self.transport.abort()
 
 
-def make_protocol(loop: asyncio.AbstractEventLoop) -> ResponseHandler:
+def make_protocol(loop: asyncio.AbstractEventLoop, traffic: Traffic) -> ResponseHandler:
     """Create the protocol of a new connection."""
-    return GuardedProtocol(loop)
+    return GuardedProtocol(loop, traffic)
 
 
 class GuardedResolver(aiohttp.abc.AbstractResolver):

@@ -96,6 +96,10 @@ class TenantShare:
         """Charge an answer."""
         self.charge(ANSWER_SECONDS + size * BYTE_SECONDS)
 
+    def on_part(self, seconds: float) -> None:
+        """Charge the time that parsing a part of a response took."""
+        self.charge(seconds)
+
     async def wait_turn(self) -> None:
         """Wait until the share is not overdrawn."""
         while (pause := self._free_at - self._now()) > 0:

@@ -50,11 +50,21 @@ INSTRUCTION_TIME, INSTRUCTION_BYTES = 1.0, 200
 MATCH = 0.01
 """Microseconds for each instruction and character, if all instructions are tried at each character."""
 UNICODE_CLASS = 1_200
+"""Instructions of a class with some hundred ranges of bytes."""
+ANY_CHARACTER, GROUP = 12, 2
+"""Instructions of the dot, which matches up to four bytes, and of a group."""
+IGNORED_CASE = 4
+"""Factor of a pattern that ignores case."""
 MOST_REPEATED = 1_000
 """RE2 rejects more repetitions, including nested ones."""
 LARGEST_PATTERN = 1_000_000
-_REPETITION = re.compile(r"\{(?:\d*,)?(\d+),?\}")
-_CLASS = re.compile(r"\\[pPC]|\[\^|\\[DSW]")
+_TOKEN = re.compile(
+    r"\{(?P<least>\d+)(?P<open>,?)(?P<most>\d*)\}|\\[pPx]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.",
+    re.DOTALL,
+)
+"""A repetition, an escaped character or class, a class in brackets, or one character."""
+_WIDE = re.compile(r"\\[pPC]|\[\^|\[:\^|\\[DSW]")
+_IGNORES_CASE = re.compile(r"\(\?[a-zA-Z]*i")
 LONGEST_NUMBER = 400
 """Characters of a number as text, or of a number that a pattern of `format` writes with its largest precision."""
 MOST_PRECISION = 1_100
@@ -116,7 +126,7 @@ def same(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound a function that returns a part of the first operand."""
-    return meter.resolve(given[0].pick(given[1].constant if len(given) > 1 else None))
+    return meter.pick(given[0], given[1].constant if len(given) > 1 else None)
 
 
 def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -147,14 +157,38 @@ def match(meter: Meter, given: Sequence[Bound]) -> Bound:
     return SCALAR
 
 
+@functools.lru_cache(maxsize=1_024)
 def count_instructions(pattern: str) -> float:
     """Estimate an upper limit of the RE2 instructions of an unfolded pattern."""
-    repeated = 1
-    for counts in _REPETITION.findall(pattern):
-        repeated *= max(int(counts[-4:]), 1)
-    # A Unicode class has some hundred ranges of bytes.
-    classes = len(_CLASS.findall(pattern))
-    return min((len(pattern) + UNICODE_CLASS * classes) * min(repeated, MOST_REPEATED), LARGEST_PATTERN)
+    groups = [0.0]
+    """The instructions of each open group so far."""
+    once = last = 0.0
+    """The instructions without repetitions, and those of the part that a repetition repeats."""
+    for token in _TOKEN.finditer(pattern):
+        text = token[0]
+        if token["least"] is not None:
+            times = max(int(token["least"][:5]) + len(token["open"]), int(token["most"][:5] or 0), 1)
+            # An optional copy takes one instruction more.
+            groups[-1] += last * (times - 1) + times
+            last = last * times + times
+        elif text == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        else:
+            last = _count_in_token(text)
+            once += last
+            groups[-1] += last
+            if text == "(":
+                groups.append(GROUP)
+    count = min(sum(groups), once * MOST_REPEATED) * (IGNORED_CASE if _IGNORES_CASE.search(pattern) else 1)
+    return min(count, LARGEST_PATTERN)
+
+
+def _count_in_token(text: str) -> float:
+    """Estimate the instructions of a character or class."""
+    if text == ".":
+        return ANY_CHARACTER
+    return len(text.encode(errors="replace")) + UNICODE_CLASS * len(_WIDE.findall(text))
 
 
 def replace(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -233,11 +267,15 @@ _NUMBERS = (
     *("hasValue", "optional.none", "type", "bool"),
 )
 _SAME = ("or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn")
+TIME_PARTS = (
+    *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+)
+"""Functions of a time, with an optional time zone."""
 _SCALARS = (
     *("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_in_", "in"),
     *("size", "int", "uint", "double", "startsWith", "endsWith"),
-    *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
-    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+    *TIME_PARTS,
 )
 _READERS = ("timestamp", "duration", "charAt")
 ENCODE = "base64.encode"
@@ -440,7 +478,7 @@ def _compile_select(select: Any) -> Rule:
         if is_test:
             meter.add(STEP)
             return SCALAR
-        return meter.resolve(over.pick(key))
+        return meter.pick(over, key)
 
     return rule
 
@@ -496,6 +534,7 @@ def _compile_loop(loop: Any) -> Rule:
         if binds:
             return result({**scope, loop.accu_var: begun}, meter)
         ranged = over(scope, meter)
+        meter.look(ranged)
         turns = min(ranged.count, ITERATIONS)
         meter.add(turns * STEP)
         if not turns:

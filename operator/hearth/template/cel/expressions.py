@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -53,6 +54,8 @@ UNPACK_TIME, UNPACK_MEMORY = 0.02, 16
 """Microseconds and bytes for each byte of an object that is unpacked."""
 ESTIMATORS_KEPT = 256
 """Number of cached estimators, for expressions that need one only if their inputs are large."""
+ZONE = re.compile(r"[+-]?\d{2}:\d{2}|[A-Za-z][\w+-]{0,30}(?:/[\w+-]{1,30}){0,2}", re.ASCII)
+"""A time zone: an offset or a name."""
 _TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
 _ERROR = cel.Type.ERROR
 _COMPARED = operator.attrgetter("parsed", "path", "names", "constants", "reads", "is_sensitive", "needs_bound")
@@ -94,6 +97,22 @@ def check_length(text: str) -> None:
         raise cel_environment.refuse(f"the expression has {found} characters, but at most {most} are allowed; split it")
 
 
+def check_zones(tree: Any) -> None:
+    """Raise cel_environment.CelCompileError for a time zone that is not the name of one, written as text.
+
+    CEL reads any other path as a file, even one that never ends, and keeps each name until the process ends.
+    """
+    for call in syntax_tree.list_calls(tree):
+        if call.function not in cost.TIME_PARTS or not call.args:
+            continue
+        zone = call.args[-1].const_expr.string_value
+        if not ZONE.fullmatch(zone):
+            found = f"found {error_hints.quote(zone)}" if zone else "found an expression"
+            raise cel_environment.refuse(
+                f"{call.function} needs a time zone that is written as text, e.g. 'Europe/Paris' or '+02:00', {found}"
+            )
+
+
 def parse_new(text: str) -> tuple[Parsed, int]:
     """Parse a new expression; return it with the bytes of its CEL serialization.
 
@@ -109,6 +128,7 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     except DecodeError:
         # The protobuf parser fails at a depth that CEL still accepts.
         raise cel_environment.refuse(_TOO_DEEP) from None
+    check_zones(tree)
     reading = field_references.find_reads(tree)
     estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax_tree.soften_has(tree):

@@ -6,6 +6,7 @@ false instead of an error if `a` has no `b`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory
@@ -128,6 +129,16 @@ def children(node: Any) -> list[Any]:
             loop = node.comprehension_expr
             return [loop.iter_range, loop.accu_init, loop.loop_condition, loop.loop_step, loop.result]
     return []
+
+
+def list_calls(tree: Any) -> Iterator[Any]:
+    """Yield all calls in the tree."""
+    waiting = [tree.expr]
+    while waiting:
+        node = waiting.pop()
+        if alternative(node) == "call_expr":
+            yield node.call_expr
+        waiting.extend(children(node))
 
 
 def soften_has(tree: Any) -> bool:

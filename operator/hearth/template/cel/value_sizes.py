@@ -45,13 +45,18 @@ class Weight:
 
 
 UNKNOWN = Weight(math.inf, math.inf)
+LONGEST_CHARACTER = 4
+"""Bytes of a character in UTF-8."""
 LEAF_CLASSES = frozenset((int, float, bool, type(None)))
 """Classes whose values count as one node. Comparing the class takes a tenth of the time of `isinstance`, and lists have
 thousands of values."""
 
 
 def weigh(value: Any, *, most_nodes: int) -> Weight:
-    """Return the weight of a JSON value; UNKNOWN if it has more than `most_nodes`, to keep the measurement cheap."""
+    """Return the weight of a JSON value; UNKNOWN if it has more than `most_nodes`, to keep the measurement cheap.
+
+    Also UNKNOWN if a text contains a NUL: CEL sees only the part before it, so that one key can be found as another.
+    """
     nodes, text = 1, 0
     waiting = [value]
     while waiting:
@@ -59,11 +64,16 @@ def weigh(value: Any, *, most_nodes: int) -> Weight:
         if found.__class__ in LEAF_CLASSES:
             continue
         if isinstance(found, str):
-            text += len(found) if found.isascii() else len(found.encode(errors="replace"))
+            if "\0" in found:
+                return UNKNOWN
+            text += len(found) if found.isascii() else LONGEST_CHARACTER * len(found)
             continue
         if isinstance(found, Mapping):
             nodes += 2 * len(found)
-            text += sum(map(len, found))
+            keys = "".join(found)
+            if "\0" in keys:
+                return UNKNOWN
+            text += len(keys)
             waiting += found.values()
         elif isinstance(found, list | tuple):
             nodes += len(found)
@@ -224,7 +234,12 @@ class Bound:
 
 
 def pick_from(values: Iterable[Any], key: Any) -> Iterator[Any]:
-    """Yield the entries of the values under that key; all entries if `key` is None."""
+    """Yield the entries of the values under that key; all entries if `key` is None.
+
+    CEL also accepts a fraction as a number, for example 1.0, so any entry may be meant.
+    """
+    if isinstance(key, float):
+        key = None
     for value in values:
         if isinstance(value, dict):
             if key is None:
@@ -270,10 +285,17 @@ class Meter:
         if self.time > self.most:
             raise TooMuch
 
-    def resolve(self, found: Bound) -> Bound:
-        """Add a step, and the candidate values that were searched to resolve it."""
-        self.add(STEP + LOOK * len(found.values or ()))
+    def pick(self, over: Bound, key: Any = None) -> Bound:
+        """Add a step and the candidate values that are searched to resolve it; return `over.pick(key)`."""
+        self.look(over)
+        found = over.pick(key)
+        if key is None:
+            self.look(found)
         return found
+
+    def look(self, over: Bound) -> None:
+        """Add a step, and a search of the candidate values."""
+        self.add(STEP + LOOK * len(over.values or ()))
 
     def make(self, made: Bound, *, time: float = 0.0) -> Bound:
         """Add the creation of a new value."""

@@ -16,8 +16,8 @@ LONGEST = 64
 with length."""
 _NANO = Fraction(1, 10**9)
 """Kubernetes rounds finer values up."""
-_LARGEST_EXPONENT = 400
-"""Far above any quantity; prevents an exponent by mistake from exhausting the memory."""
+_LARGEST_EXPONENT = 60
+"""Far above any quantity; a calculation takes longer with larger exponents."""
 
 
 def _match(text: str) -> re.Match[str] | None:

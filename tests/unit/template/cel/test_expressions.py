@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending
-from hearth.template.cel import cel_values, expressions
+from hearth.template.cel import cel_environment, cel_values, expressions
 
 
 def evaluate(text: str, **values: Any) -> Outcome:
@@ -99,6 +99,32 @@ def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str
     assert outcome.path == "here"
     assert message in outcome.message
     assert "INVALID_ARGUMENT" not in outcome.message
+
+
+TIME = "timestamp('2020-06-01T10:00:00Z')"
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"), [("UTC", 10), ("Europe/Paris", 12), ("America/Argentina/Buenos_Aires", 7), ("-02:30", 7)]
+)
+def test_a_time_zone_is_a_name_or_an_offset(zone: str, expected: int) -> None:
+    assert evaluate(f"{TIME}.getHours('{zone}')") == Known(expected)
+
+
+@pytest.mark.parametrize(
+    "zone",
+    [
+        pytest.param("'/dev/ptmx'", id="device"),
+        pytest.param("'../dev/ptmx'", id="relative path"),
+        pytest.param("'file:dev/ptmx'", id="file"),
+        pytest.param("'" + "a" * 100 + "'", id="long name"),
+        pytest.param("web.zone", id="value of an object"),
+        pytest.param("'/dev/' + 'ptmx'", id="computed"),
+    ],
+)
+def test_nothing_else_is_a_time_zone(zone: str) -> None:
+    with pytest.raises(cel_environment.CelCompileError, match="needs a time zone that is written as text"):
+        expressions.parse(f"[1].map(i, {TIME}.getHours({zone}))")
 
 
 def test_the_same_text_is_compiled_once() -> None:
