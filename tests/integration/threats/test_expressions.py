@@ -101,6 +101,19 @@ def find_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
     return next((each["message"] for each in conditions if each["reason"] == "InvalidTemplate"), "")
 
 
+@pytest.mark.parametrize("zone", ["'/dev/ptmx'", "params.zone"])
+def test_a_device_is_no_time_zone(threats: ThreatWorld, zone: str) -> None:
+    tenant = threats.tenant()
+    time = f"${{string(timestamp('2020-01-01T00:00:00Z').getHours({zone}))}}"
+    threats.canary()
+
+    tenant.author().create(make(tenant, "bomb", {"a": time}, {"zone": "/dev/ptmx"}))
+    wait_verdict(threats, tenant)
+
+    threats.canary()
+    assert "getHours needs a time zone that is written as text" in find_refusal(threats, tenant)
+
+
 def test_many_replacements_of_what_nearly_matches_hold_up_no_one(threats: ThreatWorld) -> None:
     tenant = threats.tenant()
     parameters = {"a": "a" * 118_000, "b": "a" * 59_000 + "b"}

@@ -58,8 +58,10 @@ IGNORED_CASE = 4
 MOST_REPEATED = 1_000
 """RE2 rejects more repetitions, including nested ones."""
 LARGEST_PATTERN = 1_000_000
+QUOTED = "\\Q"
+"""Begins a quotation in a pattern."""
 _TOKEN = re.compile(
-    r"\{(?P<least>\d+)(?P<open>,?)(?P<most>\d*)\}|\\[pPx]\{[^}]*\}|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.",
+    r"\{(?P<least>\d+)(?P<open>,?)(?P<most>\d*)\}|\\[pPx]\{[^}]*\}|\\[pP].|\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.",
     re.DOTALL,
 )
 """A repetition, an escaped character or class, a class in brackets, or one character."""
@@ -160,6 +162,9 @@ def match(meter: Meter, given: Sequence[Bound]) -> Bound:
 @functools.lru_cache(maxsize=1_024)
 def count_instructions(pattern: str) -> float:
     """Estimate an upper limit of the RE2 instructions of an unfolded pattern."""
+    if QUOTED in pattern:
+        # Brackets within a quotation have no meaning.
+        return LARGEST_PATTERN
     groups = [0.0]
     """The instructions of each open group so far."""
     once = last = 0.0

@@ -241,6 +241,8 @@ def test_only_what_is_read_is_taken(value: Any, paths: Any, narrowed: Any) -> No
         pytest.param("((a{100}){100}){100}", 1_000, 10_000, id="more-than-re2-takes"),
         pytest.param("[]a]{9}[^]a]\\{9", 9, 2_000, id="brackets"),
         pytest.param("(?i)a{9}", 18, 200, id="any case"),
+        pytest.param("(a\\Q)\\Eb){9}", 27, 1_000_000, id="quotation"),
+        pytest.param("\\pL{9}\\p{Greek}{9}\\x{61}{9}", 2 * 9 * 1_200, 30_000, id="classes of Unicode"),
     ],
 )
 def test_a_pattern_unfolds(pattern: str, least: int, most: int) -> None:
