@@ -58,6 +58,8 @@ IGNORED_CASE = 4
 MOST_REPEATED = 1_000
 """RE2 rejects more repetitions, including nested ones."""
 LARGEST_PATTERN = 1_000_000
+LONGEST_PATTERN = 4_096
+"""Characters of a pattern that is read to count its instructions. A longer one exceeds the limit in any case."""
 QUOTED = "\\Q"
 """Begins a quotation in a pattern."""
 _TOKEN = re.compile(
@@ -153,7 +155,8 @@ def match(meter: Meter, given: Sequence[Bound]) -> Bound:
     The match is linear in the text, multiplied by the size of the unfolded pattern.
     """
     pattern = given[1].constant if len(given) > 1 else None
-    instructions = count_instructions(pattern) if isinstance(pattern, str) else LARGEST_PATTERN
+    is_counted = isinstance(pattern, str) and len(pattern) <= LONGEST_PATTERN
+    instructions = count_instructions(pattern) if is_counted else LARGEST_PATTERN
     meter.add(instructions * INSTRUCTION_TIME, instructions * INSTRUCTION_BYTES)
     meter.add(STEP + given[0].text * instructions * MATCH)
     return SCALAR

@@ -87,6 +87,7 @@ COSTLY = [
     pytest.param("web.text.matches('((a{0,10}){0,10}){0,10}b')", {"text": TEXT}, id="unfolded-pattern"),
     pytest.param("web.text.matches('(\\\\p{L}|a){200}b')", {"text": "a"}, id="large-pattern"),
     pytest.param("web.text.matches(web.pattern + '')", {"text": TEXT, "pattern": "a"}, id="unknown-pattern"),
+    pytest.param("web.text.matches(web.pattern)", {"text": "a", "pattern": "(" * 800_000}, id="long-pattern"),
     pytest.param("web.text + web.text + web.text + web.text + web.text + web.text", {"text": TEXT}, id="large-concatenations"),
     pytest.param("web.list.exists(i, web.list.exists(j, web.list == [i, j]))", {"list": list(range(500))}, id="loops-in-loops"),
     pytest.param("web.text.split('').size() > 0", {"text": TEXT}, id="split"),
