@@ -18,14 +18,12 @@ from hearth.answers import RequestError
 from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.ports import Clock
 from hearth.engine.work_queue import DirtyItem, DirtyScope, WorkQueue
-from hearth.model import value_class
+from hearth.model import retry_delays, value_class
 from hearth.model.retry_delays import RetryDelay
 
 logger = structlog.get_logger(__name__)
 
 Answer = TypeVar("Answer")
-LONGEST_PAUSE = 60.0
-"""Maximum seconds that a server may postpone a request beyond its longest delay, because users wait for the answer."""
 EARLY = 0.05
 """Maximum seconds that a timer fires early. Its reconcile must find the request due, because no other may follow."""
 
@@ -116,7 +114,7 @@ class Inquiries:
     def _note_failure(self, name: str, error: RequestError, delay: RetryDelay, what: DirtyItem) -> None:
         before = self._failed.get(name)
         count = before.count + 1 if before is not None else 1
-        pause = min(error.retry_after or 0.0, max(delay.longest, LONGEST_PAUSE))
+        pause = min(error.retry_after or 0.0, max(delay.longest, retry_delays.LONGEST_OBEYED_PAUSE))
         seconds = delay.find_seconds(count, retry_after=pause)
         self._failed[name] = FailedInquiry(count=count, due=self._clock.monotonic() + seconds - EARLY, error=error)
         logger.warning(

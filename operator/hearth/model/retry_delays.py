@@ -5,7 +5,14 @@ This is the only module with these figures, each with its reason. `docs/architec
 
 from __future__ import annotations
 
+from typing import Final
+
 from hearth.model import growing_delay, value_class
+
+LONGEST_OBEYED_PAUSE: Final = 60.0
+"""Maximum Retry-After in seconds for watches and lookups: a longer pause would leave the cache without changes, or users
+without an answer.
+"""
 
 
 @value_class.dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from typing import Any
 
 from hearth.model import errors, retry_delays, value_class
 
-LONGEST_OBEYED_PAUSE = 60.0
-"""Maximum Retry-After in seconds that a watch respects; a longer delay would leave the cache without changes."""
 SUSPICIOUS_FAILURES = 3
 """Consecutive failures at one version after which the version itself may be the cause."""
 SUSPICIOUS_STALLS = 2
@@ -161,7 +159,7 @@ def find_delay(failure: WatchFailure, *, failures: int, uniform: Callable[[float
     """Return the seconds before the next attempt, randomized so that a thousand watches do not reconnect at once."""
     # The exponent is limited because the number of consecutive failures is not.
     longest = retry_delays.WATCH.find_seconds(failures)
-    requested_pause = min(failure.retry_after or 0.0, LONGEST_OBEYED_PAUSE)
+    requested_pause = min(failure.retry_after or 0.0, retry_delays.LONGEST_OBEYED_PAUSE)
     return max(uniform(longest / 2, longest), requested_pause)
 
 
