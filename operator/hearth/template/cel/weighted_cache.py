@@ -34,10 +34,15 @@ class WeightedCache(Generic[Key, Entry]):
         return self._entries[key][0]
 
     def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
-        """Store an entry, evict others if needed, and return the entry. An entry above the whole limit is not stored."""
+        """Store an entry, evict others if needed, and return the entry. An entry above the whole limit evicts nothing and is
+        not stored.
+        """
+        if weight > self._most_weight:
+            return entry
+        _, replaced = self._entries.pop(key, (entry, 0))
         self._entries[key] = entry, weight
-        self.weight += weight
-        while self._entries and (len(self._entries) > self._most or self.weight > self._most_weight):
+        self.weight += weight - replaced
+        while len(self._entries) > self._most or self.weight > self._most_weight:
             _, (_, dropped) = self._entries.popitem(last=False)
             self.weight -= dropped
         return entry

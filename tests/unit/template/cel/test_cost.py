@@ -294,11 +294,19 @@ def test_entries_are_counted_too() -> None:
     assert (len(cache), cache.weight) == (3, 60)
 
 
-def test_what_is_too_heavy_alone_is_not_kept() -> None:
+def test_an_entry_above_the_limit_evicts_nothing() -> None:
     cache = make_full()
 
     assert cache.keep("d", 3, weight=101) == 3
-    assert (len(cache), cache.weight) == (0, 0)
+    assert (len(cache), cache.weight) == (3, 90)
+
+
+def test_a_replaced_entry_is_counted_once() -> None:
+    cache = make_full()
+    cache.keep("a", 4, weight=40)
+
+    assert [cache.find(key) for key in "abc"] == [4, 1, 2]
+    assert cache.weight == 100
 
 
 def test_parsed_expressions_take_a_bounded_part_of_the_memory() -> None:
