@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import time
 from typing import Any
 
 import pytest
@@ -732,6 +733,63 @@ def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
         "StackDefinition webapps.platform.example spec.template.resources.web.manifest: there is no field 'a'"
     )
     assert advice.advise_edit(root, of_definition) == "kubectl edit stackdefinition webapps.platform.example"
+
+
+WEB_APP = Kind(group="platform.example", version="v1", name="WebApp", plural="webapps", namespaced=True)
+EDIT_DEFINITION = "kubectl edit stackdefinition webapps.platform.example"
+EDIT_INSTANCE = "kubectl edit webapp.platform.example shop -n b"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        pytest.param("Invalid", "spec.replicas: Invalid value: -1", EDIT_INSTANCE, id="a parameter"),
+        pytest.param("Invalid", "spec.paused: Invalid value: 1", EDIT_DEFINITION, id="a literal"),
+        pytest.param("Invalid", "[spec.containers[0].image: Required value]", EDIT_INSTANCE, id="an item of a list"),
+        pytest.param("Invalid", "spec.containers[1].image: Required value", EDIT_DEFINITION, id="another item"),
+        pytest.param("Invalid", "spec.containers[٣].image: Required value", EDIT_DEFINITION, id="a strange digit"),
+        pytest.param("Invalid", "spec.affinity.nodeAffinity: Required value", EDIT_INSTANCE, id="a computed object"),
+        pytest.param("Invalid", "data[a.b]: Invalid value: 1", EDIT_INSTANCE, id="a key with a dot"),
+        pytest.param("Invalid", "spec.template: Required value", EDIT_DEFINITION, id="a missing field"),
+        pytest.param("Invalid", "no", EDIT_DEFINITION, id="no field"),
+        pytest.param("Immutable", "spec.selector cannot be changed in place", EDIT_INSTANCE, id="immutable parameter"),
+        pytest.param("Immutable", "spec.serviceName: Forbidden", EDIT_DEFINITION, id="immutable literal"),
+        pytest.param("Restricted", "spec.environment.x[0] denies Update", EDIT_INSTANCE, id="an option"),
+    ],
+)
+def test_an_edit_of_an_instance_is_offered_only_for_its_parameters(reason: str, message: str, expected: str) -> None:
+    instance = StackState({"metadata": {"name": "shop", "namespace": "b"}, "spec": {"replicas": -1}}, WEB_APP)
+    spec = {
+        "replicas": "${params.replicas}",
+        "paused": 1,
+        "containers": [{"image": "${params.image}"}, {"image": ""}],
+        "affinity": "${params.affinity}",
+        "selector": {"matchLabels": {"app": "${params.app}"}},
+        "serviceName": "x",
+    }
+    resources = {"web": {"manifest": {"data": {"a.b": "${params.app}"}, "spec": spec}}}
+    problem = {"reason": reason, "message": f'Deployment.apps "shop" is invalid: {message}', "resource": "web"}
+
+    assert advice.advise_problem(instance, problem, instance, resources=resources) == expected
+
+
+def test_a_mistake_in_a_nested_stack_of_an_instance_leads_to_the_stack_definition() -> None:
+    instance = StackState({"metadata": {"name": "shop", "namespace": "b"}}, WEB_APP)
+    inner = StackState({"metadata": {"name": "inner", "namespace": "b"}})
+    resources = {"web": {"manifest": {"spec": {"replicas": "${params.replicas}"}}}}
+    problem = {"reason": "Invalid", "message": "spec.replicas: Invalid value: -1", "resource": "web"}
+
+    assert advice.advise_problem(inner, problem, instance, resources=resources) == EDIT_DEFINITION
+
+
+def test_a_long_message_is_searched_for_a_field_in_bounded_time() -> None:
+    instance = StackState({"metadata": {"name": "shop", "namespace": "b"}}, WEB_APP)
+    started = time.process_time()
+    for message in ("a." * 1_000_000, "a[" * 1_000_000, "spec[0]" * 1_000_000, "spec." + "٣" * 1_000_000):
+        problem = {"reason": "Invalid", "message": message, "resource": "web"}
+        advice.advise_problem(instance, problem, instance, resources={"web": {"manifest": {"spec": [1]}}})
+
+    assert time.process_time() - started < 1
 
 
 def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:

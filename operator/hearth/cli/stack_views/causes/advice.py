@@ -5,6 +5,7 @@ Phrases only select a hint. Commands are quoted for a shell.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shlex
@@ -44,6 +45,14 @@ SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)
 """Matches the ConfigMap or Secret that messages name as the source of a value or a template."""
 OF_DEFINITION: Final = re.compile(r"\bStackDefinition ([a-z0-9.-]{1,253}) spec\.template\b")
 """Matches the StackDefinition whose template has the mistake in the message of an instance."""
+FIELD: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_-]{1,63}|\[[^\]\s]{1,253}\]){1,32}")
+"""Matches a path that may name a field of a manifest."""
+PART: Final = re.compile(r"\[([^\]]+)\]|([^.\[\]]+)")
+"""Matches a part of a path: an item, or a field."""
+PARAMETERS: Final = re.compile(r"\bparams\b")
+"""Matches the parameters in an expression of a template."""
+MESSAGE_LENGTH: Final = 4096
+"""Characters of a message that are searched for paths. A status may be forged."""
 FREE: Final = "adoptionPolicy: Adopt"
 """Only messages about objects that may be adopted contain this offer; messages about another Stack's object do not."""
 
@@ -87,7 +96,8 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     if reason == "FieldNotFound" and (read := advise_external(stack, message, resources)):
         return read
     if is_nested or reason in EDITED:
-        return advise_edit(outermost_stack, message)
+        definition = find_definition(stack, problem, outermost_stack, resources)
+        return advise_edit(outermost_stack, message, definition=definition)
     return describe_object(stack, problem) if exists else ""
 
 
@@ -104,10 +114,63 @@ def advise_external(stack: StackState, message: str, resources: Mapping[str, Any
     return join("kubectl edit", object_fields.text(read, "kind").lower(), name, "-n", namespace)
 
 
-def advise_edit(outermost_stack: StackState | None, message: str) -> str:
+def find_definition(
+    stack: StackState,
+    problem: Mapping[str, Any],
+    outermost_stack: StackState | None,
+    resources: Mapping[str, Any] | None,
+) -> str:
+    """Return the StackDefinition whose template causes a problem, "" if an edit of the Stack or instance helps.
+
+    resources: as for `advise_problem`.
+    """
+    source = stack if stack.is_instance else outermost_stack
+    # Restrictions are options of the Stack or instance, not part of a template.
+    if source is None or not source.is_instance or object_fields.text(problem, "reason") == "Restricted":
+        return ""
+    root = members.root_of(object_fields.text(problem, "resource"))
+    manifest = object_fields.mapping(resources, root, "manifest")
+    # The parameters of a nested Stack are part of the template of the StackDefinition.
+    if stack.is_instance and reads_parameter(find_rejected_value(manifest, object_fields.text(problem, "message"))):
+        return ""
+    return f"{source.kind.plural}.{source.kind.group}"
+
+
+def find_rejected_value(manifest: Mapping[str, Any], message: str) -> Any:
+    """Return the template's value of the first field that a message names; None if it names no field of the manifest.
+
+    The value of a computed object or list stands for all of its fields.
+    """
+    for found in FIELD.finditer(message[:MESSAGE_LENGTH]):
+        keys = [key or item for item, key in PART.findall(found[0])]
+        if keys[0] in manifest:
+            return functools.reduce(find_part, keys, manifest)
+    return None
+
+
+def find_part(value: Any, key: str) -> Any:
+    """Return the item or field of a template's value; the value itself if it is an expression."""
+    match value:
+        case str():
+            return value
+        case dict():
+            return value.get(key)
+        case list() if key.isdecimal() and int(key) < len(value):
+            return value[int(key)]
+    return None
+
+
+def reads_parameter(value: Any) -> bool:
+    """Return whether a value of a template contains an expression that reads a parameter."""
+    text = json.dumps(value)
+    return "${" in text and PARAMETERS.search(text) is not None
+
+
+def advise_edit(outermost_stack: StackState | None, message: str, *, definition: str = "") -> str:
     """Return the command that fixes a definition at its source; "" if an edit there would be reverted.
 
-    outermost_stack: as for `advise_problem`; message: the mistake, with its path.
+    outermost_stack: as for `advise_problem`; message: the mistake, with its path; definition: the StackDefinition with
+    the template, "" if the Stack or the message names the source.
     """
     if outermost_stack is None or verbs.note_git(outermost_stack, "spec"):
         return ""
@@ -115,6 +178,8 @@ def advise_edit(outermost_stack: StackState | None, message: str) -> str:
         return join("kubectl edit stackdefinition", found[1])
     if found := SOURCE.search(message):
         return join("kubectl edit", found[1], found[2], "-n", outermost_stack.namespace)
+    if definition:
+        return join("kubectl edit stackdefinition", definition)
     return join("kubectl edit", outermost_stack.resource_type, outermost_stack.name, "-n", outermost_stack.namespace)
 
 
