@@ -305,6 +305,8 @@ def list_obsolete(run: PreviewRun, planner: StackPlanner) -> Iterator[Change]:
             yield make(action=Action.WAIT, reason=reason)
         elif uid not in held:
             yield make(action=Action.WAIT, reason="its deletion waits until the resources of the target are ready")
+        elif held[uid].is_excessive:
+            yield make(action=Action.STOP, reason=f"{planner.deletion_guard.excess}; it waits for consent")
         elif held[uid].is_denied:
             yield make(action=Action.FAIL, reason=held[uid].message, undo=None)
         else:

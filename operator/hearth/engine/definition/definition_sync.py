@@ -624,7 +624,7 @@ class DefinitionSync:
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        return self.resources.find_cleanup_policy(target, is_group=self.is_group)
+        return self.resources.find_cleanup_policy(target, is_group=self.is_group, max_removed=self.options.max_removed)
 
     def _follow_sources(self, stack: StackObject) -> None:
         """Follow exactly the sources of the current definition, and the sources of a revision that is loaded instead."""

@@ -170,8 +170,10 @@ class RevisionResources:
             previous_resources=frozenset[str]().union(*(self._names.get(number, frozenset()) for number in known)),
         )
 
-    def find_cleanup_policy(self, target: Target, *, is_group: bool) -> CleanupPolicy:
-        """Return which obsolete objects the target protects."""
+    def find_cleanup_policy(
+        self, target: Target, *, is_group: bool, max_removed: int | str | None = None
+    ) -> CleanupPolicy:
+        """Return which obsolete objects the target protects. max_removed: see `ReconcileOptions`."""
         names: tuple[Set[str], ...] | None = None
         if is_group:
             # A group never rolls back, so it keeps no member for an earlier revision. Each obsolete member still waits
@@ -182,6 +184,7 @@ class RevisionResources:
         return CleanupPolicy(
             protected_names=names,
             is_waived=target.is_cleanup_waived,
+            max_removed=max_removed if target.cause is TargetCause.SPEC else None,
             preserves_data=target.cause is TargetCause.AUTOMATIC,
         )
 

@@ -433,6 +433,15 @@ class StackSpec(ApiModel):
     longer. A protected Stack does not expire. A paused Stack is not deleted until it is no longer paused. Between `10s`
     and ten years. Default: the Stack does not expire."""
     window: ChangeWindow | None = None
+    max_removed: Any = pydantic.Field(
+        default=None,
+        json_schema_extra={"x-kubernetes-int-or-string": True, "minimum": 0, "pattern": "^([1-9][0-9]?|100)%$"},
+    )
+    """How many resources a change of the Stack can remove without your consent: a number, or a percentage of its
+    resources, rounded down. If a change removes more, no object of a removed resource is deleted until you set the
+    annotation `hearth.dev/cleanup`. With a percentage and fewer than four resources, the limit is one resource.
+    Rollbacks, the deletion of the Stack, and collections with `updatePolicy.maxRemoved` are not limited. Default: no
+    limit."""
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
     zero, and Jobs, CronJobs, nested Stacks and other kinds that can be suspended are suspended. The operator writes

@@ -14,7 +14,7 @@ from hearth.plan.resource import enforcement, readiness, step_planning, suspend_
 from hearth.plan.resource.desired_objects import WantedObjects
 from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.retry.backoff import RemovalAttempt
-from hearth.plan.stack import cleanup
+from hearth.plan.stack import cleanup, member_removals
 from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.plan_index import PlanIndex
 from hearth.plan.state import internal_errors, stack_tree
@@ -35,18 +35,34 @@ PROTECTED: Final = "Protected"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Excess:
+    """A change that removes more resources than `spec.maxRemoved` allows."""
+
+    removed: int
+    """Resources with objects that the target does not have."""
+    total: int
+    """All resources with objects."""
+    limit: int | str
+
+    def __str__(self) -> str:
+        return f"{self.removed} of {self.total} resources are removed, more than spec.maxRemoved allows ({self.limit})"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HeldDeletion:
-    """A deletion that is prevented: by the environment, or by the protection of a nested Stack."""
+    """A deletion that is prevented: by the environment, by the protection of a nested Stack, or by `spec.maxRemoved`."""
 
     child: Child
     rule: EnvironmentRule | None = None
     """The rule that denies the deletion; None for none."""
     protection: str = ""
     """Why a nested Stack must not be deleted; "" if it may be."""
+    is_excessive: bool = False
+    """Whether it waits for the user's consent, because the change removes too many resources."""
 
     @property
     def is_denied(self) -> bool:
-        """Return whether only a change of a spec allows it. Otherwise, it waits at a breakpoint."""
+        """Return whether only a change of a spec allows it. Otherwise, it waits for a request by the user."""
         return self.rule is not None or bool(self.protection)
 
     @property
@@ -74,6 +90,8 @@ class DeletionGuard:
     unrecorded: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The requirements of resources whose deletion must be recorded first, because their requirements are unknown
     afterwards."""
+    excess: Excess | None = None
+    """The removals beyond the limit, or None. All deletions of removed resources then wait."""
 
     @property
     def environment(self) -> ActiveEnvironment:
@@ -86,9 +104,14 @@ class DeletionGuard:
         if isinstance(step, Delete) and (protection := self.input.tree.explain_protection(step.child)):
             self.held_deletions[uid] = HeldDeletion(child=step.child, protection=protection)
             return None
-        if self.environment.is_unrestricted or not isinstance(step, Delete) or step.child.resource in self.desired:
+        if not isinstance(step, Delete) or step.child.resource in self.desired:
             return step
         child = step.child
+        if self.excess is not None:
+            self.held_deletions[uid] = HeldDeletion(child=child, is_excessive=True)
+            return None
+        if self.environment.is_unrestricted:
+            return step
         rule = self.environment.rules.find_restriction(child.resource, Action.DELETE)
         if rule is not None or self.environment.stops_at(child.resource, enforcement.BEFORE[Action.DELETE]):
             self.held_deletions[uid] = HeldDeletion(child=child, rule=rule)
@@ -309,6 +332,9 @@ class CleanupPlanner:
         whether the caches may lack objects of the Stack.
         """
         found = (is_ready, self._index.has_stuck, may_miss)
+        excess, self.guard.excess = self.guard.excess, self._find_excess(observation.children)
+        if excess != self.guard.excess:
+            self.refresh_all()
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
@@ -323,6 +349,26 @@ class CleanupPlanner:
             changed, self.obsolete.changed = self.obsolete.changed, {}
             for uid in changed:
                 self._refresh_safely(uid, self.obsolete.children.get(uid), observation)
+
+    def _find_excess(self, children: ObservedChildren) -> Excess | None:
+        """Return the removals beyond the limit, or None."""
+        policy = self._input.cleanup
+        if policy.max_removed is None or policy.is_waived:
+            return None
+        removed = sum(map(self._counts_as_removed, self._by_resource))
+        if not removed:
+            return None
+        total = sum(1 for _ in children.resources())
+        if member_removals.is_within(removed, of=total, most=policy.max_removed):
+            return None
+        return Excess(removed=removed, total=total, limit=policy.max_removed)
+
+    def _counts_as_removed(self, name: str) -> bool:
+        """Return whether the target lacks a resource with obsolete objects, except for collections with limits."""
+        if name in self._blueprint.resources:
+            return False
+        collection = self._blueprint.collections.get(members.root_of(name))
+        return collection is None or collection.max_removed is None
 
     def _refresh_safely(self, uid: str, child: Child | None, observation: Observation) -> None:
         """Plan one object. After an internal error, the other objects continue."""

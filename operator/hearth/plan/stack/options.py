@@ -50,6 +50,8 @@ class ReconcileOptions:
     """When to replace unhealthy objects."""
     window: Window | None = None
     """When a change of the definition may begin; None: at any time."""
+    max_removed: int | str | None = None
+    """How many resources a change can remove: a number or a percentage; None: no limit."""
     environment: EnvironmentRules = environment_rules.EMPTY
     """Breakpoints and restricted actions."""
 
@@ -71,6 +73,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
         healing=healing.parse(spec.get("healing") or {}),
         history_limit=min(spec.get("revisionHistoryLimit", HISTORY_LIMIT), limits.REVISION_HISTORY),
         window=windows.parse(spec["window"]) if spec.get("window") is not None else None,
+        max_removed=spec.get("maxRemoved"),
         environment=environment_rules.parse(spec.get("environment"), has_parents=has_parents),
     )
 

@@ -28,6 +28,8 @@ class CleanupPolicy:
     """
     is_waived: bool = False
     """Whether the user waived the protection."""
+    max_removed: int | str | None = None
+    """How many resources the target can remove without the user's consent: a number or a percentage; None: no limit."""
     preserves_data: bool = False
     """Whether objects of `DATA_KINDS` and retained objects stay, because no user requested the current action."""
 

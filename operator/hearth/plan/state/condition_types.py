@@ -87,7 +87,10 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         word="expiring",
         is_cause=True,
     ),
-    ConditionType.STOPPED: ConditionTraits(meaning="a [breakpoint](breakpoints.md) stops an action", word="stopped"),
+    ConditionType.STOPPED: ConditionTraits(
+        meaning="a [breakpoint](breakpoints.md) or [`spec.maxRemoved`](lifetime.md#limit-removals) stops an action",
+        word="stopped",
+    ),
     ConditionType.ROLLING_BACK: ConditionTraits(
         meaning="a [rollback](rollback.md) is not complete", event=Severity.NORMAL
     ),

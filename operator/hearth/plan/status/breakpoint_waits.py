@@ -19,6 +19,7 @@ from hearth.plan.state.condition_types import ExtraCondition
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 
+TOO_MANY_REMOVED = "TooManyRemoved"
 NAMED_AT_MOST = 20
 """Maximum entries of a list in the status."""
 
@@ -92,7 +93,7 @@ def find_waits(planner: StackPlanner) -> Iterator[BreakpointWait]:
     for held in sorted(
         planner.deletion_guard.held_deletions.values(), key=lambda each: (each.child.resource, each.child.name)
     ):
-        if not held.is_denied and held.child.resource not in seen:
+        if not (held.is_denied or held.is_excessive) and held.child.resource not in seen:
             seen.add(held.child.resource)
             yield BreakpointWait(
                 resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref
@@ -115,16 +116,40 @@ def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[Breakpoint
 
 
 def is_stopped(planner: StackPlanner, memory: InMemoryState) -> bool:
-    """Return whether a resource waits at a breakpoint and no other step can proceed.
+    """Return whether a resource waits at a breakpoint, or deletions wait for consent, and no other step can proceed.
 
     The obsolete objects are checked only if a resource waits.
     """
     is_moving = planner.ready_steps or memory.in_flight or planner.kinds.unsynced
     if is_moving or planner.by_state[ResourceState.PROGRESSING] or planner.by_state[ResourceState.RETRYING]:
         return False
-    if next(find_waits(planner), None) is None:
+    if next(find_waits(planner), None) is None and not has_excess(planner):
         return False
     return not any(child.deleting or uid in planner.requeues for uid, child in planner.cleanup.children.items())
+
+
+def has_excess(planner: StackPlanner) -> bool:
+    """Return whether deletions wait for the user's consent, because the change removes too many resources."""
+    return planner.deletion_guard.excess is not None and any(
+        each.is_excessive for each in planner.deletion_guard.held_deletions.values()
+    )
+
+
+def explain_excess(planner: StackPlanner, address: StackAddress) -> str:
+    """Describe the deletions that wait for consent, and how to allow or avoid them. address: the Stack."""
+    held = (each for each in planner.deletion_guard.held_deletions.values() if each.is_excessive)
+    refs = enumeration.enumerate_names(sorted(str(each.child.ref) for each in held))
+    return (
+        f"{planner.deletion_guard.excess}, so their objects stay: {refs}; to delete them: "
+        f"{address.write_request('cleanup')}; to keep them, restore the resources"
+    )
+
+
+def find_stop(planner: StackPlanner, address: StackAddress) -> tuple[str, str]:
+    """Return reason and message of `Ready` for a stopped Stack. address: the Stack."""
+    if next(find_waits(planner), None) is None:
+        return TOO_MANY_REMOVED, explain_excess(planner, address)
+    return ConditionType.STOPPED, explain(planner, address)
 
 
 def explain(planner: StackPlanner, address: StackAddress) -> str:
@@ -143,6 +168,9 @@ def find_condition(planner: StackPlanner, address: StackAddress) -> Iterator[Ext
     """Return the condition while any resource waits, independent of other steps. address: the Stack."""
     if next(find_waits(planner), None) is not None:
         yield ExtraCondition(type=ConditionType.STOPPED, reason="Breakpoint", message=explain(planner, address))
+    elif has_excess(planner):
+        message = explain_excess(planner, address)
+        yield ExtraCondition(type=ConditionType.STOPPED, reason=TOO_MANY_REMOVED, message=message)
 
 
 def list_waits(planner: StackPlanner) -> list[Object]:

@@ -227,7 +227,7 @@ def find_ready_reason(
     if is_complete(status_input, planner):
         return _describe_end(status_input, planner)
     if _progress(status_input, planner, memory) == "Stopped":
-        return ConditionType.STOPPED, breakpoint_waits.explain(planner, status_input.address)
+        return breakpoint_waits.find_stop(planner, status_input.address)
     reason, message = _find_problem(planner, memory)
     message = "; ".join((message, *find_circle(status_input, planner))) if message else ""
     if status_input.is_deleting:

@@ -196,7 +196,7 @@ OPTIONS = {
         "revisionHistoryLimit",
         "rollback",
     ),
-    *("suspended", "timeout", "window"),
+    *("maxRemoved", "suspended", "timeout", "window"),
 }
 """Fields that neither add an object nor change the account."""
 

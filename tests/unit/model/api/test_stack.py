@@ -70,6 +70,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "kubeConfig",
         "protected",
         "window",
+        "maxRemoved",
     }
 
 
