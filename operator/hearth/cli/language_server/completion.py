@@ -17,12 +17,16 @@ from hearth.cli.language_server.template_names import (
     CONDITIONS,
     PARAMS,
     RESOURCES,
+    VALUES,
     AnalyzedText,
     Template,
     TemplateName,
 )
-from hearth.model import limits, value_class
+from hearth.model import chunked_work, limits, value_class
 from hearth.model.kinds import Kinds
+from hearth.template.cel.expression_validator import ExpressionValidator
+from hearth.template.cel.type_checker import TypeScope
+from hearth.template.compiler.template_constants import Constants
 from hearth.template.schema import parameters, shapes
 from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
@@ -48,7 +52,7 @@ class Candidate:
 
     label: str
     category: str
-    """`params`, `conditions` or `resources` for a name of that category, otherwise `field`."""
+    """`params`, `conditions`, `values` or `resources` for a name of that category, otherwise `field`."""
     detail: str
     description: str = ""
 
@@ -76,7 +80,8 @@ def complete(text: str, offset: int, kinds: Kinds) -> list[Candidate]:
     if not chain.steps:
         return [each for each in list_names(chain) if each.label.startswith(chain.word)]
     shape = find_shape(chain.template, chain.steps, kinds)
-    category = chain.steps[0] if chain.steps in ((PARAMS,), (CONDITIONS,)) else "field"
+    is_name = len(chain.steps) == 1 and chain.steps[0] in template_names.find_constants(chain.template.node)
+    category = chain.steps[0] if is_name else "field"
     fields = shape.fields if shape is not None and shape.type is Type.OBJECT else {}
     return [
         Candidate(label=name, category=category, detail=field.type.value, description=field.description)
@@ -107,7 +112,7 @@ def describe(text: str, offset: int, kinds: Kinds) -> str:
 
 
 def describe_name(template: Template, name: TemplateName, kinds: Kinds) -> str:
-    """Return a description of a parameter, condition or resource.
+    """Return a description of a parameter, condition, value or resource.
 
     It never contains the value of a sensitive parameter.
     """
@@ -116,6 +121,9 @@ def describe_name(template: Template, name: TemplateName, kinds: Kinds) -> str:
         return f"resource `{name.text}`: {describe_resource(resource)}" if resource is not None else ""
     if name.category == CONDITIONS:
         return f"condition `{name.text}`" if name in template.keys else ""
+    if name.category == VALUES:
+        shape = find_shape(template, (VALUES, name.text), kinds)
+        return f"value `{name.text}`: {shape.type.value}" if shape is not None else ""
     rules = template.parameters.get(name.text)
     if rules is None:
         return ""
@@ -149,6 +157,8 @@ def list_names(chain: Chain) -> Iterator[Candidate]:
     template = chain.template
     yield Candidate(label=PARAMS, category="field", detail="parameters of the template")
     yield Candidate(label=CONDITIONS, category="field", detail="conditions of the template")
+    if VALUES in template_names.find_constants(template.node):
+        yield Candidate(label=VALUES, category="field", detail="values of the template")
     yield Candidate(label="stack", category="field", detail="name, namespace and uid of the Stack")
     for name, resource in template.resources.items():
         manifest = outline.read_text(outline.find_value(find_manifest(resource), "kind"))
@@ -191,9 +201,8 @@ def find_root(template: Template, root: str, kinds: Kinds) -> Shape | None:
     """Return the shape of a name."""
     if root == PARAMS:
         return parameters.find_shape({name: read_rules(rules) for name, rules in template.parameters.items()})
-    if root == CONDITIONS:
-        found = [name.text for name in template.keys if name.category == CONDITIONS]
-        return shapes.make_closed({name: {"type": "boolean"} for name in found}, name=CONDITIONS)
+    if root in (CONDITIONS, VALUES) and (root == CONDITIONS or root in template_names.find_constants(template.node)):
+        return find_constant_shapes(template)[root]
     if root == "stack":
         return shapes.make_closed({name: {"type": "string"} for name in STACK_FIELDS}, name="stack")
     resource = template.resources.get(root)
@@ -202,6 +211,22 @@ def find_root(template: Template, root: str, kinds: Kinds) -> Shape | None:
     manifest = find_manifest(resource)
     version, kind = (outline.read_text(outline.find_value(manifest, word)) for word in ("apiVersion", "kind"))
     return shapes.find_shape(kinds, kinds.find(version, kind))
+
+
+def find_constant_shapes(template: Template) -> dict[str, Shape]:
+    """Return the shapes of `conditions` and `values`, with the types of values that can be found."""
+    params = parameters.find_shape({name: read_rules(rules) for name, rules in template.parameters.items()})
+    stated = {
+        section: {
+            key: outline.read_text(value)
+            for key, value in outline.list_entries(outline.find_value(template.node, section))
+        }
+        for section in (CONDITIONS, VALUES)
+    }
+    constants = Constants("", stated)
+    scope = TypeScope({PARAMS: params, **constants.find_shapes()})
+    chunked_work.finish(constants.examine(ExpressionValidator(scope=scope, constants=constants.roots)))
+    return constants.find_shapes()
 
 
 def read_rules(node: yaml.Node, depth: int = 0) -> dict[str, object]:
@@ -287,6 +312,6 @@ def is_bare(keys: list[str]) -> bool:
     match keys:
         case ["resources", _, field]:
             return field in BARE_FIELDS
-        case ["outputs", _, "when"] | ["conditions", _] | ["statusConditions", _, "status"]:
+        case ["outputs", _, "when"] | ["conditions" | "values", _] | ["statusConditions", _, "status"]:
             return True
     return False

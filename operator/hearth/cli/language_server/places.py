@@ -1,4 +1,4 @@
-"""Definition, references and rename of the parameters, conditions and resources of a template."""
+"""Definition, references and rename of the parameters, conditions, values and resources of a template."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rename(text: str, offset: int, new_name: str) -> list[Span]:
         raise Refusal("the file is not valid YAML; fix it, then rename")
     found = find_name(analyzed, offset)
     if found is None:
-        raise Refusal("there is no parameter, condition or resource here")
+        raise Refusal("there is no parameter, condition, value or resource here")
     template, name, _ = found
     check_name(template, name, new_name)
     spans = template.find_plain_places(name)
@@ -97,7 +97,7 @@ def find_changed(expression: WrittenExpression, name: TemplateName, new_name: st
     for span in reversed(spans):
         at = expression.offsets.index(span.start)
         written = written[:at] + new_name + written[at + len(name.text) :]
-    changed = WrittenExpression(text=written, offsets=range(len(written) + 1))
+    changed = WrittenExpression(text=written, offsets=range(len(written) + 1), constants=expression.constants)
     renamed = TemplateName(category=name.category, text=new_name)
     try:
         is_same = len(changed.find_uses(renamed)) == len(spans)

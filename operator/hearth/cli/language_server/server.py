@@ -43,6 +43,7 @@ TRIGGERS: Final = [".", "{"]
 ITEM_KINDS: Final = {
     template_names.PARAMS: types.CompletionItemKind.Variable,
     template_names.CONDITIONS: types.CompletionItemKind.Constant,
+    template_names.VALUES: types.CompletionItemKind.Constant,
     template_names.RESOURCES: types.CompletionItemKind.Class,
 }
 SEVERITIES: Final = {

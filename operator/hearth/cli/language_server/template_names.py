@@ -1,4 +1,4 @@
-"""Finds the templates in a file, and the places that define or use parameters, conditions and resources."""
+"""Finds the templates in a file, and the places that define or use parameters, conditions, values and resources."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from hearth.model import members, names, value_class, well_known_kinds
 from hearth.template.cel import cel_environment, expressions
 from hearth.template.text import interpolation
 
-PARAMS, CONDITIONS, RESOURCES = "params", "conditions", "resources"
-"""Categories of names. Expressions read parameters and conditions as fields of `params` and `conditions`."""
+PARAMS, CONDITIONS, VALUES, RESOURCES = "params", "conditions", "values", "resources"
+"""Categories of names. Expressions read parameters as fields of `params`, conditions and values likewise."""
+CONSTANTS: Final = frozenset({PARAMS, CONDITIONS})
+"""Categories whose names are fields in every template. `values` is one only in a template that has some."""
 BARE_FIELDS: Final = ("forEach", "key", "when", "readyWhen", "failedWhen")
 """Fields of a resource that are expressions without `${}`."""
 MEMBER: Final = re.compile(r"""\s*(?:\.\s*\??\s*|\[\s*\??\s*['"])(\w+)""")
-"""The field that follows `params` or `conditions`."""
+"""The field that follows `params`, `conditions` or `values`."""
 ENVIRONMENT_RULES: Final = ("breakpoints", "restrictedActions")
 EXPRESSIONS_KEPT: Final = 1_000
 TEXTS_KEPT: Final = 4
@@ -63,6 +65,8 @@ class WrittenExpression:
     text: str
     offsets: Sequence[int]
     """By position in the expression, the offset in the file; the last one is the end."""
+    constants: frozenset[str] = CONSTANTS
+    """The categories whose names are fields."""
 
     def find_uses(self, name: TemplateName) -> list[Span]:
         """Find where it reads a name, as CEL does: not in texts, nor where a loop variable hides it. Raises Unreadable."""
@@ -74,7 +78,7 @@ class WrittenExpression:
 
     def find_name(self, root: str, at: int) -> tuple[TemplateName, int] | None:
         """Return the name that an expression reads at a position, and where it is written."""
-        if root not in (PARAMS, CONDITIONS):
+        if root not in self.constants:
             return (TemplateName(category=RESOURCES, text=root), at) if self.text.startswith(root, at) else None
         member = MEMBER.match(self.text, at + len(root))
         return (TemplateName(category=root, text=member[1]), member.start(1)) if member is not None else None
@@ -212,6 +216,7 @@ def make_template(
     places = (
         (PARAMS, parameters),
         (CONDITIONS, outline.find_value(template, "conditions")),
+        (VALUES, outline.find_value(template, "values")),
         (RESOURCES, outline.find_value(template, "resources")),
         (PARAMS, outline.find_value(owner, "spec", "parameters")),
     )
@@ -254,13 +259,27 @@ def find_expressions(
     text: str, template: yaml.Node | None, resources: dict[str, yaml.Node]
 ) -> Iterator[WrittenExpression]:
     """Yield the expressions of a template, without those of nested Stacks."""
+    constants = find_constants(template)
+    for each in find_written(text, template, resources):
+        yield WrittenExpression(text=each.text, offsets=each.offsets, constants=constants)
+
+
+def find_constants(template: yaml.Node | None) -> frozenset[str]:
+    """Return the categories whose names expressions of a template read as fields."""
+    has_values = any(True for _ in outline.list_pairs(outline.find_value(template, "values")))
+    return CONSTANTS | {VALUES} if has_values else CONSTANTS
+
+
+def find_written(text: str, template: yaml.Node | None, resources: dict[str, yaml.Node]) -> Iterator[WrittenExpression]:
+    """Yield the expressions of a template in any order."""
     for resource in resources.values():
         for word, value in outline.list_entries(resource):
             if word in BARE_FIELDS:
                 yield from read_bare(text, value)
             elif word in ("manifest", "externalRef"):
                 yield from read_interpolated(text, value, without=find_inner_template(value))
-    yield from read_bare(text, outline.find_value(template, "conditions"))
+    for section in ("conditions", "values"):
+        yield from read_bare(text, outline.find_value(template, section))
     for _, output in outline.list_entries(outline.find_value(template, "outputs")):
         yield from read_bare(text, outline.find_value(output, "when"))
         yield from read_interpolated(text, outline.find_value(output, "value"))

@@ -236,7 +236,7 @@ class Resource(ApiModel):
     false, and `gateway.?status` has no value. Default: false, so resources and outputs that read the object wait for
     it."""
     for_each: Expression | None = None
-    """An expression on `params`, `conditions` and `stack`, without `${}`, that returns a list or a map, e.g.
+    """An expression on `params`, `conditions`, `values` and `stack`, without `${}`, that returns a list or a map, e.g.
     `params.zones`. Each element becomes a member: a resource `workers[<key>]` with its own object. In the manifest,
     `item` is the element, `index` its position and `key` its key. For other resources, `workers` is the list of the
     members' objects."""
@@ -248,8 +248,8 @@ class Resource(ApiModel):
     collection: all members (`workers`) or one member (`workers[a]`). A resource that is disabled by its `when` counts
     as ready."""
     when: Expression | None = None
-    """An expression on `params` and `conditions`, without `${}`, e.g. `params.debug`. If it is false, the resource is
-    disabled. Default: always enabled."""
+    """An expression on `params`, `conditions` and `values`, without `${}`, e.g. `params.debug`. If it is false, the
+    resource is disabled. Default: always enabled."""
     ready_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`, that must all be true for the child to be ready. They replace the built-in health
     rule of its kind. The name of the resource refers to the child: `web.status.readyReplicas >= 1`."""
@@ -287,8 +287,8 @@ class Output(ApiModel):
     value: Any
     """The value. It can contain `${…}` expressions anywhere: `http://${web.metadata.name}`."""
     when: Expression | None = None
-    """An expression on `params` and `conditions`, without `${}`. If it is false, the output is disabled. Default:
-    always enabled."""
+    """An expression on `params`, `conditions` and `values`, without `${}`. If it is false, the output is disabled.
+    Default: always enabled."""
 
 
 class StatusCondition(ApiModel):
@@ -306,8 +306,8 @@ class StatusCondition(ApiModel):
 
 
 class Template(ApiModel):
-    """The desired resources. `${…}` contains a CEL expression on `params`, `conditions`, `stack` and the resources,
-    e.g. `${params.replicas}`; `$${` is a literal `${`.
+    """The desired resources. `${…}` contains a CEL expression on `params`, `conditions`, `values`, `stack` and the
+    resources, e.g. `${params.replicas}`; `$${` is a literal `${`.
     """
 
     # One document, not a merge of several field managers. Without this, `managedFields` would double the object, and
@@ -322,8 +322,14 @@ class Template(ApiModel):
     conditions: dict[str, Expression] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("a condition", limit=limits.ENTRIES)
     )
-    """Expressions on `params`, without `${}`, that return true or false: `params.environment == 'production'`. Other
-    expressions read them as `conditions.<name>`."""
+    """Expressions on `params` and `values`, without `${}`, that return true or false: `params.environment ==
+    'production'`. Other expressions read them as `conditions.<name>`."""
+    values: dict[str, Expression] | None = pydantic.Field(
+        default=None, json_schema_extra=named_map("a value", limit=limits.ENTRIES)
+    )
+    """Named expressions on `params`, `conditions` and other values, without `${}`: `params.registry + '/web'`. They can
+    return any type, and cannot read resources. Other expressions read them as `values.<name>`. A template with values
+    cannot have a resource named `values`."""
     resources: dict[str, Resource] = pydantic.Field(
         json_schema_extra=named_map("a resource", limit=limits.INLINE_RESOURCES, reserved=RESERVED_NAMES)
     )
@@ -410,7 +416,7 @@ class StackSpec(ApiModel):
     template_ref: TemplateReference | None = None
     template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
     """Several objects that each contain a part of the template, for a template that is too large for a single object.
-    Their parameters, conditions, resources and outputs are merged. A name that occurs in two parts is an error."""
+    Their parameters, conditions, values, resources and outputs are merged. A name that occurs in two parts is an error."""
     parameters: dict[str, Any] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
     )

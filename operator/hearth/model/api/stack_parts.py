@@ -124,8 +124,8 @@ class LabelSelector(ApiModel):
     match_labels: dict[str, str] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
     )
-    """Labels with their values, e.g. `{app: web}`. Values can contain `${…}` expressions on `params`, `conditions` and
-    `stack`."""
+    """Labels with their values, e.g. `{app: web}`. Values can contain `${…}` expressions on `params`, `conditions`,
+    `values` and `stack`."""
     match_expressions: list[LabelRequirement] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
     """Requirements on labels, in addition to `matchLabels`, e.g. `{key: tier, operator: In, values: [web, api]}`."""
 
@@ -136,7 +136,7 @@ class ExternalMetadata(ApiModel):
     model_config = base.validated(ONE_TARGET, NO_PLACE)
 
     name: Text | None = None
-    """Name of the object. It can contain `${…}` expressions on `params`, `conditions` and `stack`."""
+    """Name of the object. It can contain `${…}` expressions on `params`, `conditions`, `values` and `stack`."""
     namespace: Text | None = None
     """Namespace of the object. Default: the namespace of the Stack."""
     selector: LabelSelector | None = None

@@ -25,6 +25,9 @@ class AllowedNames:
     """The names that are allowed in a location."""
 
     names: Collection[str]
+    """In addition to the constants of the template."""
+    reads_constants: bool = True
+    """Whether parameters, conditions and values are allowed."""
     rule: str
     """The message for a name that exists but is not allowed here."""
 
@@ -46,6 +49,8 @@ class ExpressionValidator:
     """Every name that exists, with its type."""
     mistakes: list[Mistake] = field(default_factory=list)
     effort: Effort = field(default_factory=Effort)
+    constants: Collection[str] = frozenset({"params", "conditions"})
+    """The names of the constants: `values` is one only in a template that has values, otherwise it may be a resource."""
     secrets: Collection[str] = frozenset()
     """The names that are Secrets."""
     externals: Mapping[str, bool] = field(default_factory=dict)
@@ -107,12 +112,13 @@ class ExpressionValidator:
 
     def check_names(self, parsed: Parsed, *, path: str, allowed: AllowedNames) -> bool:
         """Return whether every name exists and is allowed here."""
-        wrong = [root for root in parsed.roots if root not in allowed.names]
+        known = {*allowed.names, *self.constants} if allowed.reads_constants else allowed.names
+        wrong = [root for root in parsed.roots if root not in known]
         for root in wrong:
             if root in self.scope.types:
                 message = allowed.rule
             else:
-                hint = self.effort.hint(root, allowed.names)
+                hint = self.effort.hint(root, known)
                 message = f"the name '{root}' is not defined{hint or f'; declare it, or {interpolation.AS_LITERAL}'}"
             self.note_name(root, message, parsed, path)
         return not wrong

@@ -19,7 +19,7 @@ from hearth.template.cel import cel_environment
 from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.expressions import Parsed
 from hearth.template.cel.weighted_cache import WeightedCache
-from hearth.template.schema.shapes import Shape, Type
+from hearth.template.schema.shapes import Schema, Shape, Type
 
 ENVIRONMENTS_KEPT = 64
 JUDGEMENTS_KEPT = 16_384
@@ -27,6 +27,8 @@ JUDGED_BYTES = 256
 """Memory of each cached result without its texts."""
 _QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
 _OPTIONAL = "optional_type<"
+DEEPEST_RESULT = 12
+"""Levels of lists and maps in a result whose types are known."""
 MESSAGES_KEPT = 20_000
 """Number of messages after which a new store is started. A cluster with many kinds needs about 3,000."""
 _FIELD = descriptor_pb2.FieldDescriptorProto
@@ -83,6 +85,11 @@ class MessageStore:
         files.pop(file.name, None)
         file.dependency.extend(files)
         self.pool.AddSerializedFile(file.SerializeToString())
+
+    def find_schema(self, message: str) -> Schema:
+        """Return the schema of a message, {} if it is not Hearth's."""
+        shape = self._by_name.get(message)
+        return {} if shape is None else shape.schema
 
     def describe(self, message: str) -> tuple[str, list[str]]:
         """Return the displayed name of a message, and its field names; none if it is not Hearth's."""
@@ -319,6 +326,23 @@ class TypeScope:
         derived.collections = self.collections - types.keys()
         return derived
 
+    def derive_object(self, name: str, shape: Shape) -> TypeScope:
+        """Return a scope in which a name is an object of that shape."""
+        return self.derive({name: self._checker.store.find_message(shape)})
+
+    def find_schema(self, result: str, depth: int = 0) -> Schema:
+        """Return the JSON schema of a result once it is converted to JSON; {} if it is not known."""
+        if result in _SCHEMA_TYPES:
+            return {"type": _SCHEMA_TYPES[result]}
+        if result.startswith("hearth_types_"):
+            return self._checker.store.find_schema(result)
+        if depth == DEEPEST_RESULT or not result.startswith((_LIST, _MAP)):
+            return {}
+        element = self.find_schema(find_element(result), depth + 1)
+        if is_list(result):
+            return {"type": "array", "items": element}
+        return {"type": "object", "additionalProperties": element}
+
     def find_environment(self, parsed: Parsed, *, library: Library) -> Any:
         """Find the environment for checks of these names; needed for uncached expressions only."""
         if self.is_derived:
@@ -334,6 +358,13 @@ class TypeScope:
         return self._checker.check(parsed, self)
 
 
+_SCHEMA_TYPES = {
+    "BOOL": "boolean",
+    "DOUBLE": "number",
+    **dict.fromkeys(("INT", "UINT"), "integer"),
+    **dict.fromkeys(("STRING", "BYTES", "TIMESTAMP", "DURATION"), "string"),
+}
+"""Types of JSON by the type of a result in CEL."""
 _FITTING = {
     "BOOL": frozenset({Type.BOOLEAN}),
     # An integral double is written as an integer; only its value shows whether it is integral.

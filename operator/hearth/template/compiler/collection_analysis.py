@@ -29,16 +29,18 @@ ITEM, INDEX, KEY = "item", "index", MEMBER_KEY
 MEMBER_NAMES = (ITEM, INDEX, KEY)
 """Names that expressions of a member use for its element, position and key."""
 SOURCE = AllowedNames(
-    names=frozenset({"params", "conditions", "stack"}),
-    rule="forEach can use only params, conditions and stack, and what externalRef reads, because the members must be known "
-    "before any apply",
+    names=frozenset({"stack"}),
+    rule="forEach can use only params, conditions, values and stack, and what externalRef reads, because the members must "
+    "be known before any apply",
 )
-KEY_RULE = "key can use only item, index, params, conditions and stack, because it names the member before any apply"
+KEY_RULE = (
+    "key can use only item, index, params, conditions, values and stack, because it names the member before any apply"
+)
 KEY_NAMES = frozenset({ITEM, INDEX, *SOURCE.names})
 WHEN = AllowedNames(
     names=template_conditions.ALLOWED.names,
-    rule="when is decided for all members at once and can use only params and conditions; to leave out some, filter the "
-    "list in forEach: params.zones.filter(each, each.enabled)",
+    rule="when is decided for all members at once and can use only params, conditions and values; to leave out some, "
+    "filter the list in forEach: params.zones.filter(each, each.enabled)",
 )
 
 

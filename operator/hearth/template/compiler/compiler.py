@@ -29,9 +29,9 @@ from hearth.template.compiler.resource_analysis import (
     analyze_output,
 )
 from hearth.template.compiler.sensitivity import SensitivityTracker
-from hearth.template.compiler.template_conditions import Conditions
+from hearth.template.compiler.template_constants import CONDITIONS, Constants
 from hearth.template.parser import template_parser
-from hearth.template.parser.template_parser import TemplateSource
+from hearth.template.parser.template_parser import VALUES, TemplateSource
 from hearth.template.schema import parameters, shapes
 from hearth.template.schema.json_schema import Effort
 from hearth.template.text import error_hints
@@ -51,7 +51,7 @@ class Analysis:
     sensitivity: SensitivityTracker
     resources: list[AnalyzedResource]
     values: AnalyzedValues
-    conditions: Conditions
+    constants: Constants
     edges: dict[str, list[str]]
     validator: ExpressionValidator
 
@@ -121,11 +121,12 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
         resources.append(resource_analysis.identify(resource, kinds=kinds, params=params))
         yield
     yield
+    constants = Constants(source.path, {CONDITIONS: source.conditions, VALUES: source.values})
+    named = find_shapes(source, resources)
+    lists = [resource.name for resource in source.resources.values() if resource.is_list]
     validator = ExpressionValidator(
-        scope=type_checker.TypeScope(
-            find_shapes(source, resources),
-            collections=[resource.name for resource in source.resources.values() if resource.is_list],
-        ),
+        scope=type_checker.TypeScope(named, collections=lists),
+        constants=constants.roots,
         mistakes=[*reader.mistakes, *wrong_parameters],
         effort=reader.effort,
         externals={
@@ -135,8 +136,9 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
         },
         secrets=frozenset(each.source.name for each in resources if (each.group, each.kind) == ("", "Secret")),
     )
-    conditions = Conditions(f"{source.path}.conditions")
-    yield from conditions.examine(source.conditions, validator)
+    yield from constants.examine(validator)
+    if source.values:
+        validator.scope = type_checker.TypeScope({**named, **constants.find_shapes()}, collections=lists)
     values = yield from examine_all(source, resources, validator)
     edges = yield from find_edges(resources, validator)
     return Analysis(
@@ -146,7 +148,7 @@ def analyze(definition: Definition, *, kinds: Kinds) -> ChunkedWork[Analysis]:
         sensitivity=hidden,
         resources=resources,
         values=values,
-        conditions=conditions,
+        constants=constants,
         edges=edges,
         validator=validator,
     )
@@ -161,11 +163,13 @@ def bind(
     on_size: Callable[[int], None],
 ) -> ChunkedWork[tuple[Blueprint, PartialEvaluator]]:
     """Bind all expressions; return the blueprint and the evaluator. Raises InvalidDefinition with all errors."""
-    truths: dict[str, bool] = {}
     identity = {"name": stack.name, "namespace": stack.namespace, "uid": stack.uid}
     hidden, mistakes = analysis.sensitivity, analysis.validator.mistakes
     params = expressions.enlarge(analysis.params)
-    constants: dict[str, Any] = {"params": params, "conditions": truths, "stack": identity}
+    constants: dict[str, Any] = {"params": params, CONDITIONS: {}, "stack": identity}
+    if analysis.source.values:
+        # Each expression receives only the values that it reads, because all together may be large.
+        constants[VALUES] = value_sizes.Large()
     partial_evaluator = PartialEvaluator(
         constants=constants,
         given=definition.read,
@@ -175,8 +179,7 @@ def bind(
         on_size=on_size,
     )
     blueprint = None
-    is_decided = analysis.is_known and (yield from analysis.conditions.decide(partial_evaluator, truths))
-    if is_decided and len(truths) == len(analysis.source.conditions):
+    if analysis.is_known and (yield from analysis.constants.evaluate(partial_evaluator)):
         blueprint = yield from blueprint_assembly.assemble(
             analysis.resources,
             analysis.values,
@@ -237,11 +240,11 @@ def resolve_parameters(
 
 
 def find_shapes(source: TemplateSource, resources: list[AnalyzedResource]) -> dict[str, shapes.Shape]:
-    """Find every name that an expression may use, with its shape."""
+    """Find every name that an expression may use, with its shape, except `values`."""
     rules = {**source.parameters, **{name: {} for name in sorted(source.unsound_parameters)}}
     return {
         "params": parameters.find_shape(rules),
-        "conditions": template_conditions.find_shape(tuple(source.conditions)),
+        CONDITIONS: template_conditions.find_shape(tuple(source.conditions)),
         "stack": _STACK_SHAPE,
         **{analyzed.source.name: analyzed.shape for analyzed in resources},
     }

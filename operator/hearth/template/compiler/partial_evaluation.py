@@ -1,6 +1,6 @@
 """Evaluates expressions whose values are known during compilation to constants, and binds all others.
 
-These are expressions that depend only on parameters, conditions, the Stack and absent resources.
+These are expressions that depend only on parameters, conditions, values, the Stack and absent resources.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PartialEvaluator:
     """Binds the expressions of one definition, and collects errors of expressions that cannot be evaluated."""
 
     constants: dict[str, Any] = field(repr=False)
-    """The values of `params`, `conditions` and `stack`, and of collections without members."""
+    """The values of `params`, `conditions`, `values` and `stack`, and of collections without members."""
     sensitivity: SensitivityTracker = field(default_factory=SensitivityTracker)
     """The sensitive parts of the definition."""
     absent: Collection[str] = frozenset()

@@ -28,14 +28,16 @@ from hearth.template.text import error_hints, interpolation
 IDENTITY = (("apiVersion",), ("kind",))
 IDENTITY_NAMES = AllowedNames(
     names=frozenset({"params"}),
+    reads_constants=False,
     rule="apiVersion and kind may use only params, because the kind must be known before the apply",
 )
 
 REFERENCE_NAMES = AllowedNames(
-    names=frozenset({"params", "conditions", "stack"}),
-    rule="externalRef may use only params, conditions and stack, because the object to read must be known beforehand",
+    names=frozenset({"stack"}),
+    rule="externalRef may use only params, conditions, values and stack, because the object to read must be known "
+    "beforehand",
 )
-OWN_RULE = "readyWhen of an external object may use only that object, params, conditions and stack"
+OWN_RULE = "readyWhen of an external object may use only that object, params, conditions, values and stack"
 
 EVENT = "Event reports what happened, and the API server deletes it within hours; remove the resource"
 REFUSED = {

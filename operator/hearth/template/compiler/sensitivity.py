@@ -41,8 +41,8 @@ class SensitivityTracker:
     """The known sensitive parts of one definition; grows during compilation."""
 
     parameters: frozenset[str] = frozenset()
-    conditions: set[str] = field(default_factory=set)
-    """Conditions that a sensitive value decided."""
+    constants: dict[str, set[str]] = field(default_factory=dict)
+    """By section, the conditions and values that were derived from a sensitive value."""
     fields: dict[str, set[Path]] = field(default_factory=dict)
     """By resource, the fields of its object that contain sensitive values."""
     names: frozenset[str] = frozenset()
@@ -65,9 +65,9 @@ class SensitivityTracker:
         return any(self._covers(read.root, read.path) for read in reads)
 
     def _covers(self, root: str, path: Path) -> bool:
-        if root in ("params", "conditions"):
-            names: Collection[str] = self.parameters if root == "params" else self.conditions
-            return path[0] in names if path else bool(names)
+        names: Collection[str] = self.parameters if root == "params" else self.constants.get(root, ())
+        if names:
+            return path[0] in names if path else True
         if root in self.names:
             return True
         return any(field_paths.is_overlapping(path, known) for known in self.fields.get(root, ()))

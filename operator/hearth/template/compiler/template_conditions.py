@@ -1,15 +1,11 @@
-"""Conditions and `when`: tests on parameters and other conditions, which are decided once per definition."""
+"""Tests on parameters, conditions and values, which are decided once per definition: conditions and `when`."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.graph import order
 from hearth.model import limits, value_class
-from hearth.model.chunked_work import ChunkedWork
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.schema import shapes
@@ -17,10 +13,9 @@ from hearth.template.schema.shapes import Shape
 from hearth.template.text import error_hints, interpolation
 
 ALLOWED = AllowedNames(
-    names=frozenset({"params", "conditions"}),
-    rule="only params and conditions can be used here, because it is evaluated before any apply",
+    names=(),
+    rule="only params, conditions and values can be used here, because it is evaluated before any apply",
 )
-ROOT = "conditions"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,50 +71,3 @@ def decide(value: ConditionValue, evaluator: PartialEvaluator, *, path: str) -> 
     if value.expression is None:
         return value.literal
     return evaluator.decide(value.expression, path=path)
-
-
-@dataclass(slots=True)
-class Conditions:
-    """The conditions of one template."""
-
-    path: str
-    decided: dict[str, ConditionValue] = field(default_factory=dict)
-
-    def examine(self, raw: Mapping[str, Any], validator: ExpressionValidator) -> ChunkedWork[None]:
-        """Validate all conditions, including cycles among them."""
-        for name, stated in raw.items():
-            yield
-            found = examine(stated, validator, path=f"{self.path}.{name}")
-            if found is not None:
-                self.decided[name] = found
-        cycles = yield from order.find_cycles_in_pieces(self.edges(), most=limits.MISTAKES)
-        for cycle in cycles:
-            message = f"depends on itself: {order.describe(cycle)}; remove one of them"
-            validator.note(f"{self.path}.{cycle[0]}", message)
-
-    def edges(self) -> dict[str, list[str]]:
-        """Return by condition the others that it uses."""
-        return {name: sorted(used(decided, self.decided)) for name, decided in self.decided.items()}
-
-    def decide(self, evaluator: PartialEvaluator, truths: dict[str, bool]) -> ChunkedWork[bool]:
-        """Fill `truths`, the `conditions` of the PartialEvaluator; return whether all could be decided."""
-        for name in order.sort(self.edges()):
-            yield
-            expression = self.decided[name].expression
-            if expression is not None and evaluator.is_sensitive(expression):
-                evaluator.sensitivity.conditions.add(name)
-            truth = decide(self.decided[name], evaluator, path=f"{self.path}.{name}")
-            if truth is None:
-                return False
-            truths[name] = truth
-        return len(truths) == len(self.decided)
-
-
-def used(value: ConditionValue, known: Mapping[str, ConditionValue]) -> set[str]:
-    """Return the conditions that a test uses; all of them if it reads them as a whole."""
-    found: set[str] = set()
-    reads = value.expression.parsed.reads.reads if value.expression is not None else ()
-    for read in reads:
-        if read.root == ROOT:
-            found.update([read.path[0]] if read.path else known)
-    return found

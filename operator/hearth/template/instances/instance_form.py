@@ -13,15 +13,18 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.model import object_fields, packing, value_class
+from hearth.model import chunked_work, object_fields, packing, value_class
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.instance_fields import OPTIONS, SECRET
 from hearth.model.tenancy import DefinerAccount
 from hearth.template.cel import cel_environment, expressions
+from hearth.template.cel.expression_validator import ExpressionValidator
 from hearth.template.cel.type_checker import TypeScope
-from hearth.template.schema import parameters, shapes
+from hearth.template.compiler.template_constants import CONDITIONS, Constants
+from hearth.template.parser.template_parser import VALUES
+from hearth.template.schema import parameters
 from hearth.template.text import interpolation
 from hearth.template.text.interpolation import ExpressionSource, UnterminatedExpression
 
@@ -304,10 +307,11 @@ def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
         # Sensitive values have a placeholder in the status.
         if isinstance(each, dict) and each.get("sensitive") is not True
     }
-    truths = {key: {"type": "boolean"} for key in template.get("conditions") or {}}
-    scope = TypeScope(
-        {"params": parameters.find_shape(rules), "conditions": shapes.make_closed(truths, name="conditions")}
-    )
+    constants = Constants("", {word: template.get(word) or {} for word in (CONDITIONS, VALUES)})
+    known = {"params": parameters.find_shape(rules), **constants.find_shapes()}
+    chunked_work.finish(constants.examine(ExpressionValidator(scope=TypeScope(known), constants=constants.roots)))
+    # Those that read a sensitive parameter have a placeholder as well.
+    scope = TypeScope({**known, **constants.find_shapes(sound_only=True)})
     found = {
         name: find_value_type(each.get("value"), scope) for name, each in outputs.items() if isinstance(each, dict)
     }

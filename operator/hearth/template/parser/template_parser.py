@@ -25,7 +25,7 @@ from hearth.template.schema import parameters
 from hearth.template.schema.json_schema import Effort
 from hearth.template.text import error_hints, interpolation
 
-TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs", "statusConditions")
+TEMPLATE_WORDS = ("parameters", "conditions", "values", "resources", "outputs", "statusConditions")
 """The maps of a template. Those of several objects are merged by name."""
 RESOURCE_WORDS = (
     *("manifest", "externalRef", "optional", "forEach", "key", "dependsOn", "when", "readyWhen", "failedWhen"),
@@ -49,6 +49,8 @@ RESERVED_RESOURCE_NAMES = (
 """Names that an expression cannot use for a resource."""
 MEMBER_KEY = "key"
 """Reserved only in templates with collections: it was a valid name of a resource before collections existed."""
+VALUES = "values"
+"""Reserved only in templates with values, for the same reason."""
 SERVER_FIELDS = (
     *("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "selfLink"),
@@ -177,6 +179,7 @@ class TemplateSource:
     """The parameters whose rules are valid."""
     unsound_parameters: set[str] = field(default_factory=set)
     conditions: dict[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, ResourceSource] = field(default_factory=dict)
     outputs: dict[str, OutputSource] = field(default_factory=dict)
     status_conditions: list[ConditionSource] = field(default_factory=list)
@@ -206,14 +209,14 @@ class TemplateParser:
         self.check_words(template, TEMPLATE_WORDS, self.path, what="a template")
         for name, rules in self.entries(template, "parameters", limit=limits.ENTRIES):
             yield from self.read_parameter(source, name, rules)
-        for name, text in self.entries(template, "conditions", limit=limits.ENTRIES):
-            source.conditions[name] = text
+        source.conditions = dict(self.entries(template, "conditions", limit=limits.ENTRIES))
+        source.values = dict(self.entries(template, "values", limit=limits.ENTRIES))
         for name, raw in self.entries(template, "resources", limit=limits.RESOURCES):
             self.read_resource(source, name, raw)
             if len(self.mistakes) > limits.MISTAKES:
                 break
             yield
-        self.check_member_names(source)
+        self.check_names_in_use(source)
         if template.get("resources") is None:
             self.note(f"{self.path}.resources", "is missing; list the resources by name, or {} for none")
         for name, raw in self.entries(template, "outputs", limit=limits.ENTRIES):
@@ -240,8 +243,11 @@ class TemplateParser:
             self.check_name(name, path=path, reserved=reserved, what=word[:-1])
         return [(name, value) for name, value in raw.items() if isinstance(name, str)]
 
-    def check_member_names(self, source: TemplateSource) -> None:
-        """Check that no resource has the name that expressions of a collection's members use for their key."""
+    def check_names_in_use(self, source: TemplateSource) -> None:
+        """Check that no resource has a name with another meaning in this template: `values`, or `key` of a member."""
+        if VALUES in source.resources and source.values:
+            message = "is the name of the values in a template that has some; rename the resource"
+            self.note(source.resources[VALUES].path, message)
         if MEMBER_KEY in source.resources and any(each.is_collection for each in source.resources.values()):
             message = "is the key of a member in a template with forEach; rename the resource"
             self.note(source.resources[MEMBER_KEY].path, message)

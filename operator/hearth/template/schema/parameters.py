@@ -328,15 +328,15 @@ def adapt(rules: Any, value: Any) -> Any:
     return value
 
 
-def find_shape(stated: Mapping[str, Rules]) -> Shape:
-    """Find the shape of `params`."""
+def find_shape(stated: Mapping[str, Rules], *, name: str = "params") -> Shape:
+    """Find the shape of the map with that name, by the rules of its entries."""
     written = write(stated)
     if len(written) > limits.SHAPE_LENGTH:
-        return make_shape.__wrapped__(write({name: {} for name in stated}))
-    return make_shape(written) if len(written) <= SHAPE_LENGTH_KEPT else make_shape.__wrapped__(written)
+        return make_shape.__wrapped__(write({entry: {} for entry in stated}), name)
+    return make_shape(written, name) if len(written) <= SHAPE_LENGTH_KEPT else make_shape.__wrapped__(written, name)
 
 
 @functools.lru_cache(maxsize=SHAPES_KEPT)
-def make_shape(written: str) -> Shape:
-    """Make the shape of `params` from the rules, written as JSON."""
-    return shapes.make_closed(orjson.loads(written), name="params")
+def make_shape(written: str, name: str) -> Shape:
+    """Make the shape of a map from the rules of its entries, written as JSON."""
+    return shapes.make_closed(orjson.loads(written), name=name)

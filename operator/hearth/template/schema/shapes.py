@@ -88,6 +88,11 @@ class Shape:
         return self.element
 
     @property
+    def schema(self) -> Schema:
+        """Return the schema that it was made from."""
+        return self._schema
+
+    @property
     def description(self) -> str:
         """Return the purpose of the location, if its schema states it."""
         return str(self._schema.get("description") or "")

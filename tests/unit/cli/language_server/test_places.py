@@ -20,6 +20,7 @@ spec:
       size: {type: integer}
       name: {type: string}
     conditions: {big: params.size > 1}
+    values: {label: params.name + 'x', again: "values.label + values['label']"}
     resources:
       web:
         when: conditions.big
@@ -47,6 +48,7 @@ spec:
                 web: {dependsOn: [db], manifest: {apiVersion: v1, kind: ConfigMap, data: {a: "${db.data.a}"}}}
     outputs:
       web: {value: "${web.metadata.name}", when: params.size > 0}
+      label: {value: "${values.label}"}
 """
 
 
@@ -118,16 +120,38 @@ def test_a_condition_is_renamed() -> None:
     assert rename("{bi", "large") == replace(STACK, *changes)
 
 
+@pytest.mark.parametrize("before", ["values: {la", "values.la", "values['la", "${values.la"])
+def test_a_value_is_renamed_wherever_it_is_read(before: str) -> None:
+    changes = (
+        ("{label: params", "{title: params"),
+        ("values.label +", "values.title +"),
+        ("values['label']", "values['title']"),
+        ("${values.label}", "${values.title}"),
+    )
+
+    assert rename(before, "title") == replace(STACK, *changes)
+
+
+def test_a_resource_named_values_is_a_resource_where_the_template_has_no_values() -> None:
+    text = "\n".join(line for line in STACK.split("\n") if "    values: {" not in line)
+    text = text.replace("      cache:\n", "      values:\n")
+
+    renamed = rename("      value", "other", text)
+
+    assert renamed == text.replace("      values:\n", "      other:\n").replace("${values.", "${other.")
+
+
 @pytest.mark.parametrize(
     ("before", "new_name", "message"),
     [
+        ("values: {la", "again", "there is already 'again' in values"),
         ("      we", "Web", "names start with a lower-case letter"),
         ("      we", "web-1", "names start with a lower-case letter"),
         ("      we", "params", "reserved word"),
         ("      we", "cache", "there is already 'cache' in resources"),
         ("      si", "", "names start with a lower-case letter"),
         ("      si", "name", "there is already 'name' in parameters"),
-        ("metadata: {na", "other", "there is no parameter, condition or resource here"),
+        ("metadata: {na", "other", "there is no parameter, condition, value or resource here"),
     ],
 )
 def test_an_invalid_rename_is_refused(before: str, new_name: str, message: str) -> None:
@@ -152,7 +176,12 @@ def test_a_half_written_file_is_not_renamed(written: str, message: str) -> None:
 
 
 def test_the_definition_of_a_name_is_its_key() -> None:
-    for before, key in (("${params['si", "      size: {ty"), ("== we", "      web:\n"), ("conditions.b", "{big")):
+    for before, key in (
+        ("${params['si", "      size: {ty"),
+        ("== we", "      web:\n"),
+        ("conditions.b", "{big"),
+        ("${values.la", "{label"),
+    ):
         span = places.find_definition(STACK, point(before))
         assert span is not None
         assert span.start == STACK.index(key) + len(key) - len(key.lstrip(" {"))

@@ -88,6 +88,27 @@ def test_words_are_offered_in_fields_that_are_expressions(editor: LanguageClient
     assert editor.complete(URI, text) == ["image"]
 
 
+def test_values_are_offered_with_the_types_of_their_expressions(editor: LanguageClient) -> None:
+    values = "    values: {ports: \"{'http': 80}\", all: \"[values.ports]\", title: params.image + 'x', net: params}\n"
+    text = HEAD.replace("    resources:\n", f"{values}    resources:\n")
+
+    def complete(written: str) -> list[str]:
+        return editor.complete(URI, f"{text}            a: ${{{written}{CURSOR}")
+
+    def hover(written: str) -> str:
+        return str(editor.ask_at("hover", URI, f"{text}            a: ${{{written}}}\n")["contents"]["value"])
+
+    assert complete("va") == ["values"]
+    assert complete("values.") == ["all", "net", "ports", "title"]
+    assert complete("values.net.im") == ["image"]
+    assert editor.complete(
+        URI, HEAD.replace("    resources:\n", f"    values:\n      a: '1'\n      b: values.{CURSOR}\n    resources:\n")
+    ) == ["a", "b"]
+    assert hover(f"values.ti{CURSOR}tle") == "value `title`: string"
+    assert hover(f"values.al{CURSOR}l") == "value `all`: array"
+    assert editor.complete(URI, f"{HEAD}            a: ${{va{CURSOR}") == []
+
+
 def test_only_a_member_has_the_names_of_its_element(editor: LanguageClient) -> None:
     text = HEAD.replace("when: conditions.big", "forEach: params.list") + f"            a: ${{it{CURSOR}"
 

@@ -809,6 +809,10 @@ def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:
         ("params.debug", {}, True),
         ("params.debug", {"parameters": {"debug": True}}, False),
         ("${conditions.small}", {}, True),
+        ("values.label == 'on'", {}, True),
+        ("values.label == 'on'", {"parameters": {"debug": True}}, False),
+        ("conditions.isOn", {}, True),
+        ("size(values.grown40) > 3", {}, False),
         ("params.debug", {"parametersFrom": [{"secretRef": {"name": "x"}}]}, False),
         (False, {}, True),
         (True, {}, False),
@@ -819,7 +823,16 @@ def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:
 def test_a_resource_that_its_when_excludes_is_known(when: Any, spec: dict[str, Any], *, expected: bool) -> None:
     template = {
         "parameters": {"debug": {"type": "boolean", "default": False}},
-        "conditions": {"big": "params.debug", "small": "conditions.big && params.debug"},
+        "conditions": {
+            "big": "params.debug",
+            "small": "conditions.big && params.debug",
+            "isOn": "values.label == 'on'",
+        },
+        "values": {
+            "label": "params.debug ? 'on' : 'off'",
+            "grown0": "'x'",
+            **{f"grown{number}": f"values.grown{number - 1} + values.grown{number - 1}" for number in range(1, 41)},
+        },
         "resources": {"web": {"when": when}},
     }
 

@@ -91,7 +91,7 @@ async def test_a_size_below_the_minimum_is_only_a_warning_if_an_autoscaler_wrote
         (
             {"w": {**ONE, "forEach": "other.data"}, "other": ONE},
             "w.forEach",
-            "can use only params, conditions and stack",
+            "can use only params, conditions, values and stack",
         ),
         ({"w": {**SAME_NAME, "forEach": "params.zones"}}, "w.manifest.metadata.name", "which the resource 'w[0]' also"),
         ({"w": {**ONE, "forEach": "params.zones"}, "o": {**ONE, "dependsOn": ["w[7]"]}}, "o.dependsOn[0]", "no member"),

@@ -220,7 +220,7 @@ def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: 
             config("{}", "forEach: other.data"),
             "  other: " + config(),
             "workers.forEach",
-            "can use only params, conditions and stack",
+            "can use only params, conditions, values and stack",
             id="a list that is not known beforehand",
         ),
         pytest.param(

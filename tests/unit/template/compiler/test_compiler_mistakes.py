@@ -132,7 +132,7 @@ def test_expressions(spec: str, path: str, message: str) -> None:
         (
             "when: config.data.k == 'v'",
             "when",
-            "only params and conditions can be used here, because it is evaluated before any apply (at column 1 of `config.data.k == 'v'`)",
+            "only params, conditions and values can be used here, because it is evaluated before any apply (at column 1 of `config.data.k == 'v'`)",
         ),
         (
             "when: params.count",
@@ -248,7 +248,10 @@ def test_a_cycle_of_conditions() -> None:
             "spec.template.conditions.z",
             "there is no field 'zz' in conditions; it has x, y and z (at column 12 of `conditions.zz`)",
         ),
-        ("spec.template.conditions.x", "depends on itself: x → y → x; remove one of them"),
+        (
+            "spec.template.conditions.x",
+            "depends on itself: conditions.x → conditions.y → conditions.x; remove one of them",
+        ),
     ]
 
 

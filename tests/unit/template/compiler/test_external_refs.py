@@ -69,7 +69,7 @@ def list_by(selector: str, more: str = "") -> str:
         pytest.param(write(list_by("{matchExpressions: [{key: a, operator: In}]}")), "gateway.externalRef.metadata.selector.matchExpressions[0].values", "needs a list", id="no values"),
         pytest.param(write(list_by("{matchExpressions: [{key: a, operator: Exists, values: [b]}]}")), "gateway.externalRef.metadata.selector.matchExpressions[0].values", "has no values", id="values"),
         pytest.param(write("{apiVersion: v1, kind: Service, metadata: {name: '${params.secret[0]}'}}"), "gateway.externalRef.metadata.name", "the sensitive parameter 'secret'", id="sensitive"),
-        pytest.param(write("{apiVersion: v1, kind: Service, metadata: {name: '${reader.metadata.name}'}}"), "gateway.externalRef.metadata.name", "only params, conditions and stack", id="a resource"),
+        pytest.param(write("{apiVersion: v1, kind: Service, metadata: {name: '${reader.metadata.name}'}}"), "gateway.externalRef.metadata.name", "only params, conditions, values and stack", id="a resource"),
         pytest.param(write("{apiVersion: v1, kind: Event, metadata: {name: a}}"), "gateway.externalRef.kind", "deletes it within hours", id="an Event"),
         pytest.param(write("{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: b}}"), "gateway.externalRef.metadata.namespace", "is cluster-scoped", id="scope"),
         pytest.param(write(SERVICE, "readyWhen: ['reader.data.a == \"b\"']"), "gateway.readyWhen[0]", "only that object", id="a rule about another"),

@@ -131,7 +131,18 @@ PARAMETERS: dict[str, Any] = {
 
 
 def make_output_template(value: Any) -> dict[str, Any]:
-    return {"parameters": PARAMETERS, "conditions": {"big": "params.size > 5"}, "outputs": {"it": {"value": value}}}
+    return {
+        "parameters": PARAMETERS,
+        "conditions": {"big": "params.size > 5", "long": "size(params.password) > 5", "same": "!conditions.long"},
+        "values": {
+            "label": "'site-' + params.name",
+            "again": "values.label",
+            "double": "params.size * 2",
+            "login": "'user:' + params.password",
+            "copy": "values.login",
+        },
+        "outputs": {"it": {"value": value}},
+    }
 
 
 @pytest.mark.parametrize(
@@ -146,6 +157,8 @@ def make_output_template(value: Any) -> dict[str, Any]:
         ("${params.size + 1}", "integer"),
         ("${params.size > 1}", "boolean"),
         ("${conditions.big}", "boolean"),
+        ("${values.again}", "string"),
+        ("${values.double}", "integer"),
         ("${string(page.status.port)}", "string"),
         ("${page.metadata.name}", "string"),
         ("$${params.size}", "string"),
@@ -153,6 +166,11 @@ def make_output_template(value: Any) -> dict[str, Any]:
         ("${params.share}", ""),
         ("${params.either}", ""),
         ("${params.password}", ""),
+        # They have a placeholder in the status.
+        ("${conditions.long}", ""),
+        ("${conditions.same}", ""),
+        ("${values.login}", ""),
+        ("${values.copy}", ""),
         ("${page.status.port}", ""),
         ("${page.metadata.labels}", ""),
         (1.5, ""),

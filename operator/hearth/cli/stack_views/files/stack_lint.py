@@ -136,7 +136,7 @@ SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif
 RULES: Final = {
     "invalid-parameter": "A parameter is missing, unknown, or not of its type.",
     "invalid-dependency": "A resource depends on one that does not exist, or on itself.",
-    "invalid-condition": "A condition or a readiness rule is not a valid expression.",
+    "invalid-condition": "A condition, a value or a readiness rule is not a valid expression.",
     "invalid-manifest": "A manifest has an invalid field or expression.",
     "invalid-definition": "The definition of the Stack is not valid.",
 }
@@ -144,7 +144,7 @@ RULES: Final = {
 PLACES: Final = (
     (re.compile(r"spec\.(template\.)?parameters\b"), "invalid-parameter"),
     (re.compile(r".*\.dependsOn(\[\d+\])?$"), "invalid-dependency"),
-    (re.compile(r"spec\.template\.conditions\b"), "invalid-condition"),
+    (re.compile(r"spec\.template\.(conditions|values)\b"), "invalid-condition"),
     (re.compile(r"spec\.template\.(resources\.[^.]+\.)?manifest\b"), "invalid-manifest"),
     (
         re.compile(r"spec\.template\.(resources\.[^.]+\.)?(when|forEach|key|readyWhen|failedWhen)\b"),

@@ -14,7 +14,7 @@ from hearth.cli.stack_views import safe_text, stated_values
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import limits, members, names, object_fields, value_class
+from hearth.model import chunked_work, limits, members, names, object_fields, value_class
 from hearth.model.text import enumeration, finalizers, redaction
 from hearth.plan.health import object_reports
 from hearth.plan.state import condition_types
@@ -417,33 +417,49 @@ def find_excluded(template: Mapping[str, Any], stack: StackState) -> frozenset[s
     }
     found = {name for name, when in stated.items() if when is False}
     if any(isinstance(when, str) for when in stated.values()) and not stack.is_rolled_back:
-        constants = evaluate_conditions(template, stack)
+        constants = evaluate_constants(template, stack)
         found |= {name for name, when in stated.items() if evaluate(when, constants) is False}
     return frozenset(found)
 
 
-def evaluate_conditions(template: Mapping[str, Any], stack: StackState) -> dict[str, Any]:
-    """Return known parameters and conditions as expressions read them."""
-    # It takes some time to import, and most trees need none of it.
+def evaluate_constants(template: Mapping[str, Any], stack: StackState) -> dict[str, dict[str, Any]]:
+    """Return known parameters, conditions and values as expressions read them."""
+    # They take some time to import, and most trees need none of them.
+    from hearth.graph import order
+    from hearth.template.cel.expression_validator import ExpressionValidator
+    from hearth.template.cel.type_checker import TypeScope
+    from hearth.template.compiler.template_constants import CONDITIONS, Constants, measure_value
     from hearth.template.parser import template_kinds
+    from hearth.template.parser.template_parser import VALUES
+    from hearth.template.text import bounds
 
     given = dict(object_fields.mapping(stack.spec, "parameters"))
     # A value from a source replaces a default.
     rules = {} if stack.spec.get("parametersFrom") else dict(object_fields.mapping(template, "parameters"))
-    params = template_kinds.guess_parameters(rules, given)
-    known: dict[str, bool] = {}
-    stated = object_fields.mapping(template, "conditions")
-    for _ in stated:
-        for name, text in stated.items():
-            truth = evaluate(text, {"params": params, "conditions": known}) if name not in known else None
-            known |= {name: truth} if truth is not None else {}
-    return {"params": params, "conditions": known}
+    stated = {word: object_fields.mapping(template, word) for word in (CONDITIONS, VALUES)}
+    constants = Constants("", stated)
+    chunked_work.finish(constants.read(ExpressionValidator(scope=TypeScope({}))))
+    known: dict[str, dict[str, Any]] = {"params": template_kinds.guess_parameters(rules, given), CONDITIONS: {}}
+    known |= {VALUES: {}} if stated[VALUES] else {}
+    size = 0
+    for key in order.sort(constants.edges):
+        root, _, name = key.partition(".")
+        value = evaluate(constants.texts.get(key, constants.literals.get(key)), known) if name else None
+        try:
+            size += measure_value(value)
+            bounds.refuse_large(size)
+        except bounds.TooLarge:
+            continue
+        if value is not None and (root == VALUES or isinstance(value, bool)):
+            known[root][name] = value
+    return known
 
 
-def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
-    """Return whether a condition is met, or None if that is unknown."""
+def evaluate(text: Any, constants: Mapping[str, Mapping[str, Any]]) -> Any:
+    """Return the value of an expression on these constants, or None if it is unknown."""
     from hearth.template.blueprint import Known
     from hearth.template.cel import cel_environment, expressions
+    from hearth.template.cel.value_sizes import Large
 
     if not isinstance(text, str):
         return text if isinstance(text, bool) else None
@@ -451,11 +467,12 @@ def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
         parsed = expressions.parse(text.strip().removeprefix("${").removesuffix("}") if text.startswith("${") else text)
     except cel_environment.CelCompileError:
         return None
-    if not expressions.is_bounded(parsed) or set(parsed.roots) - {"params", "conditions"}:
+    if not expressions.is_bounded(parsed) or set(parsed.roots) - constants.keys():
         return None
-    given = {name: expressions.enlarge(dict(constants[name])) for name in parsed.roots}
-    outcome = expressions.bind(parsed, path="", constants=given).evaluate({})
-    return outcome.value if isinstance(outcome, Known) and isinstance(outcome.value, bool) else None
+    outcome = expressions.bind(
+        parsed, path="", constants={name: Large(constants[name]) for name in parsed.roots}
+    ).evaluate({})
+    return outcome.value if isinstance(outcome, Known) else None
 
 
 # The members of a ResourceGroup, from its spec and the records in its status.
