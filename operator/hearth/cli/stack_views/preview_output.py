@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hearth.cli.stack_views import safe_text
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
@@ -250,6 +251,22 @@ def list_of_definition(
     pinned: how many instances stay at their revision; unfit: the mistakes of invalid instances, with their names;
     notes: about all instances.
     """
+    yield from list_notes(name, previews, pinned=pinned, unfit=unfit, notes=notes)
+    for group in group_previews(previews):
+        first = group[0]
+        listed = (f"{each.namespace}/{each.name}" for each in group)
+        named = enumeration.enumerate_first(listed, count=len(group), most=NAMED)
+        yield [("", "")]
+        counted = "1 object" if len(group) == 1 else f"{len(group)} objects"
+        yield [(safe_text.one_line(f"{counted}: {named}"), "bold")]
+        for line in list_changes(first):
+            yield [(replace_name(text, first), style) for text, style in line] if len(group) > 1 else line
+
+
+def list_notes(
+    name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = (), notes: Sequence[str] = ()
+) -> Iterator[Line]:
+    """Yield the title of a StackDefinition and the notes about all instances, see `list_of_definition`."""
     changing = sum(is_change(each) for each in previews)
     title = f"stackdefinition/{safe_text.one_line(name)}: {changing} of {len(previews)} objects change"
     yield [(title, "bold")]
@@ -262,15 +279,6 @@ def list_of_definition(
         yield [(f"x {safe_text.one_line(text)}", "red")]
     if len(unfit) > UNFIT:
         yield [(f"x and {len(unfit) - UNFIT} more", "red")]
-    for group in group_previews(previews):
-        first = group[0]
-        listed = (f"{each.namespace}/{each.name}" for each in group)
-        names = enumeration.enumerate_first(listed, count=len(group), most=NAMED)
-        yield [("", "")]
-        counted = "1 object" if len(group) == 1 else f"{len(group)} objects"
-        yield [(safe_text.one_line(f"{counted}: {names}"), "bold")]
-        for line in list_changes(first):
-            yield [(replace_name(text, first), style) for text, style in line] if len(group) > 1 else line
 
 
 def group_previews(previews: Sequence[Preview]) -> list[list[Preview]]:
@@ -300,6 +308,32 @@ def replace_name(text: str, preview: Preview) -> str:
 
 
 # A preview for programs.
+
+
+def write_definition(
+    name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = (), notes: Sequence[str] = ()
+) -> Object:
+    """Return the notes about all instances of a StackDefinition as JSON. The arguments are those of `list_of_definition`."""
+    return {
+        "kind": names.DEFINITION_KIND,
+        "name": name,
+        "changed": any(is_change(each) for each in previews) or bool(notes),
+        "changes": [],
+        "notes": list(notes),
+        "pinned": pinned,
+        "unfit": list(unfit),
+    }
+
+
+def write_refusal(name: str, mistakes: Sequence[Mistake]) -> Object:
+    """Return why a StackDefinition is refused, as JSON."""
+    return {
+        "kind": names.DEFINITION_KIND,
+        "name": name,
+        "changed": False,
+        "changes": [],
+        "mistakes": [{"path": each.path, "message": each.message} for each in mistakes],
+    }
 
 
 def to_output(preview: Preview) -> Object:
@@ -390,6 +424,17 @@ def list_markdown(change: Change) -> list[str]:
         f"{mark} {first[2:]}",
         *(f"{line[4:5]}   {line[4:]}" if line[4:5] in "+-" else f" {line}" for line in fields),
     ]
+
+
+def write_definition_markdown(
+    name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = (), notes: Sequence[str] = ()
+) -> str:
+    """Return the notes about all instances of a StackDefinition, see `list_of_definition`."""
+    title, *rest = (
+        "".join(text for text, _ in line)
+        for line in list_notes(name, previews, pinned=pinned, unfit=unfit, notes=notes)
+    )
+    return "\n".join([f"### {escape(title)}", *([""] if rest else []), *(f"- {escape(each)}" for each in rest)])
 
 
 def escape(text: str) -> str:

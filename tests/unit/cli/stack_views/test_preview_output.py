@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from hearth.cli.stack_access.stack_previews import DefinitionPreview
+from hearth.cli.stack_commands.files import diff_command
 from hearth.cli.stack_views import preview_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.model.errors import Mistake
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import ABSENT, FieldChange
+from hearth.template.instances.instance_form import InstanceForm
 
 
 def ref(name: str, kind: str = "ConfigMap") -> ObjectRef:
@@ -216,3 +221,40 @@ def test_the_preview_of_a_definition_says_which_defaults_no_longer_keep_objects(
     lines = preview_output.list_of_definition("webapps", [], pinned=0, notes=["spec.defaults.protected: was true"])
     texts = ["".join(text for text, _ in line) for line in lines]
     assert texts[1] == "note: spec.defaults.protected: was true"
+
+
+def test_each_format_of_the_preview_of_a_definition_has_all_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    kind = Kind(group="platform.example", version="v1", name="WebApp", plural="webapps", namespaced=True)
+    form = InstanceForm(definition="webapps.platform.example", number=2, packed_template=b"{}")
+    made = DefinitionPreview(
+        name="webapps.platform.example",
+        kind=kind,
+        form=form,
+        unfit=("b/shop: spec.title: too long",),
+        pinned=3,
+        lost_guards=("spec.defaults.protected: was true",),
+    )
+
+    printed = {}
+    for output in ("text", "markdown", "json"):
+        diff_command.write_definition_preview(made, output=output)
+        printed[output] = capsys.readouterr().out
+
+    for output in ("text", "markdown"):
+        for said in ("spec.title: too long", "3 stay at their revision", "spec.defaults.protected: was true"):
+            assert said in printed[output], output
+    (definition,) = json.loads(printed["json"])
+    assert definition == {
+        "kind": "StackDefinition",
+        "name": "webapps.platform.example",
+        "changed": True,
+        "changes": [],
+        "notes": ["spec.defaults.protected: was true"],
+        "pinned": 3,
+        "unfit": ["b/shop: spec.title: too long"],
+    }
+
+
+def test_the_mistakes_of_a_definition_are_available_to_programs() -> None:
+    refused = preview_output.write_refusal("webapps.platform.example", [Mistake(path="spec.template", message="no")])
+    assert refused["mistakes"] == [{"path": "spec.template", "message": "no"}]

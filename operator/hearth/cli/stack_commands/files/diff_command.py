@@ -233,7 +233,10 @@ async def preview_definition(
         if mistakes:
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
-        text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))
+        if output == "json":
+            text_output.write_object([preview_output.write_refusal(file.identity.name, error.mistakes)], output=output)
+        else:
+            text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))
         return FAILED, None
     try:
         with text_output.open_progress() as progress:
@@ -249,15 +252,28 @@ async def preview_definition(
             raise
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED, None
-    if output == "text":
-        lines = preview_output.list_of_definition(
-            made.name, made.previews, pinned=made.pinned, unfit=made.unfit, notes=made.lost_guards
-        )
-        text_output.write_lines(lines)
-    else:
-        write(made.previews, output=output)
+    write_definition_preview(made, output=output)
     code = max(find_code(made.previews), CHANGES if made.lost_guards else NO_CHANGE)
     return FAILED if made.unfit else code, made
+
+
+def write_definition_preview(made: DefinitionPreview, *, output: str) -> None:
+    """Write the preview of a StackDefinition: the notes about all instances, and each instance."""
+    previews, pinned, unfit, notes = made.previews, made.pinned, made.unfit, made.lost_guards
+    match output:
+        case "json":
+            written = preview_output.write_definition(made.name, previews, pinned=pinned, unfit=unfit, notes=notes)
+            each_written = [preview_output.to_output(each) for each in previews]
+            text_output.write_object([written, *each_written], output=output)
+        case "markdown":
+            head = preview_output.write_definition_markdown(
+                made.name, previews, pinned=pinned, unfit=unfit, notes=notes
+            )
+            click.echo(head + ("\n" if previews else ""))
+            write(previews, output=output)
+        case _:
+            lines = preview_output.list_of_definition(made.name, previews, pinned=pinned, unfit=unfit, notes=notes)
+            text_output.write_lines(lines)
 
 
 def find_code(found: Sequence[Preview | None]) -> int:
