@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import build as image_build
@@ -28,7 +28,9 @@ import image_sbom
 import image_wheels
 import release_files
 import release_olm
+import release_plugin
 import release_proofs
+from build import Parts
 from cryptography.hazmat.primitives.asymmetric import ec
 from image_debian import Impossible
 from image_sbom import Bill
@@ -115,9 +117,10 @@ def make(output: Path, order: Order, source: Source, key: ec.EllipticCurvePrivat
         manifests = folder / f"hearth-{VERSION}-manifests.tar.gz"
         release_files.write_manifests(manifests, work / "manifests", source.time)
         wheel = image_wheels.build_own(folder)
-        image, materials = make_image(folder, work, order)
+        parts = image_build.fetch(order.architectures, order.debian)
+        image, materials = make_image(folder, work, parts)
         make_olm_bundle(folder, work / "olm", source, image)
-        materials += make_plugins(folder, work, order, source, wheel)
+        materials += make_plugins(folder, work, parts, source, wheel)
         write_proofs(folder, order, source, image, materials)
         if key is not None:
             sign(folder, key)
@@ -125,10 +128,9 @@ def make(output: Path, order: Order, source: Source, key: ec.EllipticCurvePrivat
         folder.rename(output)
 
 
-def make_image(folder: Path, work: Path, order: Order) -> tuple[Subject, list[Bill]]:
+def make_image(folder: Path, work: Path, parts: Mapping[str, Parts]) -> tuple[Subject, list[Bill]]:
     """Write the image and its bills of materials; the image as a subject, and its components."""
-    parts = image_build.fetch(order.architectures, order.debian)
-    digest = image_build.build(work / "image", parts)
+    digest = image_build.build(work / "image", dict(parts))
     layout = work / "image" / "oci"
     image = folder / f"hearth-{VERSION}-image.tar"
     image.write_bytes(image_layout.pack(layout))
@@ -154,14 +156,21 @@ def make_olm_bundle(folder: Path, work: Path, source: Source, image: Subject) ->
     release_files.write_archive(folder / f"hearth-{VERSION}-olm.tar.gz", work, source.time)
 
 
-def make_plugins(folder: Path, work: Path, order: Order, source: Source, own: Path) -> list[Bill]:
-    """Write the kubectl plugin for each architecture; its components. own: the wheel of Hearth."""
-    materials = []
-    for architecture in order.architectures:
+def make_plugins(folder: Path, work: Path, parts: Mapping[str, Parts], source: Source, own: Path) -> list[Bill]:
+    """Write the kubectl plugin for each architecture, and its manifest for krew; the wheels as components.
+
+    own: the wheel of Hearth.
+    """
+    materials, digests = [], {}
+    for architecture, part in parts.items():
         wheels = image_wheels.fetch(architecture, image_build.find_cache(architecture) / "plugin", left_out=None)
         plugin = folder / f"kubectl-stack-{VERSION}-linux-{architecture}.tar.gz"
-        release_files.write_plugin(plugin, work / f"plugin-{architecture}", [*wheels, own], source.time)
+        complete = replace(part, wheels=wheels)
+        release_plugin.write_plugin(plugin, work / f"plugin-{architecture}", architecture, complete, own, source.time)
+        digests[architecture] = release_proofs.hash_file(plugin).digest
         materials += release_files.describe_wheels(wheels)
+    manifest = release_plugin.make_krew_manifest(VERSION, digests)
+    (folder / f"kubectl-stack-{VERSION}-krew.yaml").write_text(manifest)
     return materials
 
 

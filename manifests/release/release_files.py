@@ -6,16 +6,12 @@ import gzip
 import os
 import shutil
 import subprocess
-import sys
-import time
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import image_layout
 import image_sbom
-import image_wheels
 from image_debian import Impossible
 from image_sbom import Bill
 from image_wheels import ROOT
@@ -26,11 +22,6 @@ REGISTRY = "registry.example/hearth"
 """The image in manifests: a registry that does not exist, so that no unknown image runs."""
 INSTALLATIONS = ("crds", *(f"manifests/{each}" for each in ("definitions", "examples", "finalizer", "install")))
 INSTALLATIONS += tuple(f"manifests/{each}" for each in ("observability", "rbac", "shards", "strict"))
-COMPLETE = """\
-#!/bin/sh
-# kubectl calls this program to complete `kubectl stack`.
-SHIV_ENTRY_POINT=hearth.__main__:complete_kubectl_stack exec "$(dirname "$0")/kubectl-stack" "$@"
-"""
 
 
 def run(*command: str, folder: Path = ROOT, environment: Mapping[str, str] = os.environ) -> str:
@@ -75,43 +66,6 @@ def write_crds(output: Path) -> None:
     """Write all CRDs as one file."""
     texts = [path.read_text() for path in sorted((ROOT / "crds").glob("*.yaml"))]
     output.write_text("".join(text if text.startswith("---") else f"---\n{text}" for text in texts))
-
-
-def write_plugin(output: Path, folder: Path, wheels: Sequence[Path], seconds: int) -> None:
-    """Write the kubectl plugin with all its dependencies. folder: an empty one. wheels: of the plugin's architecture."""
-    packages, content = folder / "packages", folder / "content"
-    image_wheels.unpack(list(wheels), packages)
-    image_layout.set_modes(packages)
-    content.mkdir()
-    built = folder / "built"
-    arguments = ["--console-script=kubectl-stack", "--python=/usr/bin/env python3.11", "--reproducible"]
-    arguments += ["--uncompressed", f"--site-packages={packages / image_wheels.PLACE}", f"--output-file={built}"]
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds)}
-    run(sys.executable, "-m", "shiv", *arguments, environment=environment)
-    program = content / "kubectl-stack"
-    normalize_program(built, program, seconds)
-    complete = content / "kubectl_complete-stack"
-    complete.write_text(COMPLETE)
-    for path in (program, complete):
-        path.chmod(0o755)
-    copy_tracked(PAPERS, content)
-    write_archive(output, content, seconds)
-
-
-def normalize_program(built: Path, output: Path, seconds: int) -> None:
-    """Write shiv's program again, with sorted entries. shiv takes the order and modes of its own files from the disk."""
-    with built.open("rb") as file:
-        first_line = file.readline()
-    moment = time.gmtime(seconds)
-    with output.open("wb") as file, zipfile.ZipFile(built) as entries:
-        file.write(first_line)
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-            for name in sorted(entries.namelist()):
-                entry = zipfile.ZipInfo(
-                    name, (moment.tm_year, moment.tm_mon, moment.tm_mday, moment.tm_hour, moment.tm_min, moment.tm_sec)
-                )
-                entry.external_attr = 0o100644 << 16
-                archive.writestr(entry, entries.read(name), zipfile.ZIP_DEFLATED)
 
 
 def bind_bill(bill: Bill, architecture: str, digest: str) -> Bill:

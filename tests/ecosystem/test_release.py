@@ -22,6 +22,7 @@ from support.ecosystem import programs
 NATIVE = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
 VERSION = hearth.__version__
 PLUGIN = f"kubectl-stack-{VERSION}-linux-{NATIVE}.tar.gz"
+KREW_MANIFEST = f"kubectl-stack-{VERSION}-krew.yaml"
 PAPERS = {"LICENSE", "SECURITY.md"}
 COMMIT_AS = ["-c", "user.name=a", "-c", "user.email=a@example"]
 
@@ -86,21 +87,61 @@ def test_two_builds_of_one_commit_are_equal(releases: tuple[Path, Path]) -> None
 
     assert sorted(one) == sorted(other)
     assert [name for name in one if one[name].read_bytes() != other[name].read_bytes()] == []
-    assert {f"hearth-{VERSION}.tgz", f"hearth-{VERSION}-image.tar", PLUGIN, "checksums.txt.sig"} <= one.keys()
+    assert {
+        f"hearth-{VERSION}.tgz",
+        f"hearth-{VERSION}-image.tar",
+        PLUGIN,
+        KREW_MANIFEST,
+        "checksums.txt.sig",
+    } <= one.keys()
 
 
 def test_every_program_comes_with_its_license(releases: tuple[Path, Path]) -> None:
     assert dict(read_papers(releases[0])) == {"wheel": PAPERS, "plugin": PAPERS, "image": PAPERS}
 
 
-def test_the_plugin_runs_and_completes(releases: tuple[Path, Path], tmp_path: Path) -> None:
-    call("tar", "-xzf", releases[0] / PLUGIN, "-C", tmp_path)
+@pytest.fixture(scope="module")
+def krew_home(releases: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of krew after it installed the plugin."""
+    home = tmp_path_factory.mktemp("krew")
+    done = programs.install_by_krew(releases[0] / KREW_MANIFEST, releases[0] / PLUGIN, home)
+    assert done.returncode == 0, done.stderr
+    return home
 
-    assert (
-        call(tmp_path / "kubectl-stack", "lint", "-f", repository.EXAMPLES / "guestbook.yaml")
-        == "1 Stack: no mistake\n"
+
+def run_alone(program: Path, *arguments: str | Path) -> str:
+    """The output of a program without any variable of the environment, and so without a Python on PATH."""
+    return call("/usr/bin/env", "-i", "PATH=/nonexistent:/bin", program, *arguments, folder=Path("/"))
+
+
+def test_the_plugin_runs_without_python_where_krew_installs_it(krew_home: Path) -> None:
+    plugin = krew_home / "bin" / "kubectl-stack"
+    store = krew_home / "store" / "stack" / f"v{VERSION}"
+
+    assert VERSION in run_alone(plugin, "--version")
+    assert run_alone(plugin, "lint", "-f", repository.EXAMPLES / "guestbook.yaml") == "1 Stack: no mistake\n"
+    assert "history\t" in run_alone(store / "kubectl_complete-stack", "hi")
+
+
+def test_processes_of_the_plugin_run_with_its_python(krew_home: Path) -> None:
+    python = krew_home / "store" / "stack" / f"v{VERSION}" / "python" / "usr" / "bin" / "python3"
+    start = (
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import hearth, sys; print(sys.executable)'])"
     )
-    assert "history\t" in call(tmp_path / "kubectl_complete-stack", "hi")
+
+    assert run_alone(python, "-I", "-c", start) == f"{python}\n"
+
+
+def test_krew_refuses_a_changed_archive(releases: tuple[Path, Path], tmp_path: Path) -> None:
+    content = bytearray((releases[0] / PLUGIN).read_bytes())
+    content[len(content) // 2] ^= 1
+    changed = tmp_path / PLUGIN
+    changed.write_bytes(content)
+
+    done = programs.install_by_krew(releases[0] / KREW_MANIFEST, changed, tmp_path / "krew")
+
+    assert done.returncode != 0
+    assert "checksum does not match" in done.stderr
 
 
 def test_the_bill_of_materials_is_that_of_the_image(releases: tuple[Path, Path], tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import make_release
 import pytest
 import release_files
 import release_olm
+import release_plugin
 import release_proofs
 import yaml
 from cryptography.hazmat.primitives import serialization
@@ -289,3 +290,32 @@ def test_the_bundle_for_olm_has_all_kinds_and_the_version_of_the_chart() -> None
 def test_a_version_range_that_is_no_minimum_is_refused() -> None:
     with pytest.raises(ValueError, match="expected the form"):
         release_olm.find_least_kubernetes({"kubeVersion": "<2"})
+
+
+def test_the_plugin_contains_files_instead_of_links(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "secret").write_text("of this machine")
+    (root / "lib.so.1.2").write_text("library")
+    links = {"lib.so.1": "lib.so.1.2", "lib.so": "lib.so.1", "absolute": "/etc/passwd", "outside": "../secret"}
+    for name, target in {**links, "missing": "nothing", "folder": "."}.items():
+        (root / name).symlink_to(target)
+
+    release_plugin.replace_links(root)
+
+    assert {path.name: path.read_text() for path in root.iterdir()} == dict.fromkeys(
+        ["lib.so.1.2", "lib.so.1", "lib.so"], "library"
+    )
+
+
+def test_krew_finds_the_plugin_of_each_architecture() -> None:
+    manifest = yaml.safe_load(release_plugin.make_krew_manifest("1.2.3", {"arm64": "b" * 64, "amd64": "a" * 64}))
+
+    assert manifest["spec"]["version"] == "v1.2.3"
+    assert [
+        (each["selector"]["matchLabels"]["arch"], each["uri"].rpartition("/")[2], each["sha256"][0])
+        for each in manifest["spec"]["platforms"]
+    ] == [
+        ("amd64", "kubectl-stack-1.2.3-linux-amd64.tar.gz", "a"),
+        ("arm64", "kubectl-stack-1.2.3-linux-arm64.tar.gz", "b"),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ PROMTOOL = Program(
 OPERATOR_VERIFY = Program(
     name="operator-verify", module=MODULES / "olm", package="github.com/operator-framework/api/cmd/operator-verify"
 )
+KREW = Program(name="krew", module=MODULES / "krew", package="sigs.k8s.io/krew/cmd/krew")
 FLUX = Program(name="kustomize-controller", module=MODULES / "flux", package="github.com/fluxcd/kustomize-controller")
 
 
@@ -48,6 +50,18 @@ def find_bundle_errors(folder: Path) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # It succeeds even if it finds errors.
     return [line for line in done.stderr.splitlines() if "level=warning" not in line]
+
+
+def install_by_krew(manifest: Path, archive: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    """Install a kubectl plugin from a local archive. home: krew's own folder."""
+    return subprocess.run(
+        [go_programs.build_go_program(KREW), "install", f"--manifest={manifest}", f"--archive={archive}"],
+        env={**os.environ, "KREW_ROOT": str(home), "KREW_NO_UPGRADE_CHECK": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
