@@ -19,7 +19,7 @@ import structlog
 from hearth import supervision
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import Observer
-from hearth.engine.services import Services
+from hearth.engine.services import Services, ignore_notice
 from hearth.engine.stack_controller import StackController
 from hearth.engine.status import stack_measures
 from hearth.engine.work_queue import DirtyScope, WorkQueue
@@ -41,6 +41,7 @@ from hearth.kube.watch.reflector import WatchStatus
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, retry_delays
 from hearth.model.well_known_kinds import RESOURCE_GROUP
+from hearth.notifications.notifier import Notifier
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.retry.backoff import BackoffPolicy
@@ -140,6 +141,7 @@ class KubeRuntime:
             on_limit=observer.on_limit,
             find_namespace=self._queue.find_namespace,
         )
+        self._notifier = self._make_notifier()
         self._remote_clusters: KubeRemoteClusters | None = None
         self._controller: StackController | None = None
         self._beginning: asyncio.Task[None] | None = None
@@ -162,8 +164,21 @@ class KubeRuntime:
             observer=self._observer,
         )
 
+    def _make_notifier(self) -> Notifier | None:
+        """Make the sender of notifications; None if it is off."""
+        if self._settings.notification_dir is None:
+            return None
+        return Notifier(
+            self._settings.notification_dir,
+            is_slack=self._settings.notification_format == "slack",
+            source=self._settings.notification_source,
+            on_result=self._observer.on_notification,
+        )
+
     async def start(self) -> None:
         """Start. Waits for the API server and the CRDs if they are not available yet."""
+        if self._notifier is not None:
+            self._notifier.start()
         self._beginning = supervision.spawn_until_done("begin", self._start_up)
 
     async def stop(self) -> None:
@@ -174,6 +189,8 @@ class KubeRuntime:
         await self._kind_refresh.close()
         if self._controller is not None:
             await self._controller.stop()
+        if self._notifier is not None:
+            await self._notifier.stop()
         await self._evaluations.close()
         if self._remote_clusters is not None:
             await self._remote_clusters.close()
@@ -357,6 +374,7 @@ class KubeRuntime:
             backoff=self._make_backoff(),
             remote_clusters=self._remote_clusters,
             on_limit=self._observer.on_limit,
+            notify=self._notifier.notify if self._notifier is not None else ignore_notice,
         )
         return StackController(
             services=services, observer=self._observer, concurrency=self._settings.max_concurrent_writes

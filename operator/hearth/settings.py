@@ -16,6 +16,7 @@ from hearth.model.sharding import BUCKETS, WHOLE, Place, Share
 from hearth.model.tenancy import ACCOUNT_NAME, Mode, Tenancy
 
 LogFormat: TypeAlias = Literal["text", "json"]
+NotificationFormat: TypeAlias = Literal["cloudevents", "slack"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -105,6 +106,11 @@ class Settings:
     """Time between two renewals, and between two attempts to acquire the Lease."""
     share: Share = WHOLE
     """The share of all Stacks that this process serves."""
+    notification_dir: str | None = None
+    """Directory with the URL and the key of the receiver of notifications; None to send none."""
+    notification_format: NotificationFormat = "cloudevents"
+    notification_source: str = "/hearth"
+    """The name of this installation in notifications."""
     profile: str | None = None
     """Path of a file for a profile of the whole run."""
 

@@ -61,6 +61,9 @@ EXAMPLES: dict[str, Any] = {
     "retryPeriod": "5s",
     "shards": 3,
     "shard": 2,
+    "notificationDir": "{folder}",
+    "notificationFormat": "slack",
+    "notificationSource": "/production",
     "profile": "{folder}/profile",
 }
 """A non-default value for each flag."""
@@ -248,6 +251,18 @@ def test_each_shard_has_as_many_pods_as_replicas_says(helm: Helm) -> None:
     for each in sets:
         selected = each["spec"]["selector"]["matchLabels"].items()
         assert selected <= each["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_the_secret_of_the_receiver_of_notifications_is_mounted(helm: Helm) -> None:
+    without, objects = (helm.render(*values) for values in ((), ("--set=notifications.secretName=hooks",)))
+    (pod,) = (each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment")
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "notifications")
+    (mount,) = (each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "notifications")
+
+    assert volume["secret"]["secretName"] == "hooks"
+    assert mount["readOnly"] is True
+    assert read_settings(find_args(objects)).notification_dir == mount["mountPath"]
+    assert read_settings(find_args(without)).notification_dir is None
 
 
 def test_nothing_is_left_of_a_webhook_that_is_switched_off(helm: Helm) -> None:

@@ -83,7 +83,7 @@ def test_wrong_commands_are_found() -> None:
     assert [bool(problem) for problem in problems] == [True, True, False]
 
 
-LANGUAGES = {"console", "hcl", "json", "lua", "mermaid", "text", "yaml"}
+LANGUAGES = {"console", "hcl", "json", "lua", "mermaid", "python", "text", "yaml"}
 PROGRAM = r"(?:\$ )?(?:kubectl|hearth|helm|make|docker|kind|pip|python|\.venv/bin/\w+) "
 SHELL = re.compile(rf"^ *{PROGRAM}", re.MULTILINE)
 INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*|\n(?![ \-*\d]).*\n\n {{4,}}\S.*")

@@ -29,10 +29,12 @@ from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.text import hidden_texts
+from hearth.notifications import messages
 from hearth.plan.health import object_reports
 from hearth.plan.health.object_reports import RunEnd
 from hearth.plan.retry import api_errors
 from hearth.plan.state.steps import CreatePart
+from hearth.plan.status.stack_notices import NoticeType, StackNotice
 from hearth.preview import previews
 from hearth.preview.changes import Action, Change
 from hearth.serve import logs
@@ -82,6 +84,12 @@ async def post_event() -> Any:
     recorder = event_recorder.EventRecorder(ApiClient(connection, None), now=lambda: 0.0)  # type: ignore[arg-type]  # the same methods
     await recorder.emit(STACK, event_recorder.EventContent(type_="Warning", reason="Failed", message=SAID))
     return [each.body for each in connection.sent]
+
+
+def make_notification() -> Any:
+    notice = StackNotice(type=NoticeType.FAILED, reason="Denied", message=SAID, phase="CreateFailed", revision=1)
+    made = [messages.make_message(STACK, notice, is_slack=each, source="/hearth", now=0.0) for each in (False, True)]
+    return [each.content for each in made]
 
 
 def write_log() -> Any:
@@ -259,6 +267,7 @@ def preview_change() -> Any:
 LAYERS: dict[str, tuple[Callable[[], Any], ModuleType, str]] = {
     "status of a Stack": (write_stack_status, status_writer, "status_builder"),
     "Event": (post_event, event_recorder, "hidden_texts"),
+    "notification": (make_notification, messages, "hidden_texts"),
     "log": (write_log, logs, "hidden_texts"),
     "status of a HealthMark": (write_mark_status, health_mark_controller, "hidden_texts"),
     "status of a StackSnapshot": (write_snapshot_status, snapshot_controller, "hidden_texts"),

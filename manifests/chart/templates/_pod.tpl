@@ -13,6 +13,9 @@
 {{- /* It may not watch the Secrets of all namespaces. */ -}}
 {{- $_ := set $settings "namespacedWatches" "Secret" -}}
 {{- end -}}
+{{- if .Values.notifications.secretName -}}
+{{- $_ := set $settings "notificationDir" "/etc/hearth/notifications" -}}
+{{- end -}}
 - run
 {{- range $key, $value := $settings }}
 {{- if kindIs "bool" $value }}
@@ -106,6 +109,11 @@ containers:
     volumeMounts:
       - name: tmp
         mountPath: /tmp
+      {{- if .Values.notifications.secretName }}
+      - name: notifications
+        mountPath: /etc/hearth/notifications
+        readOnly: true
+      {{- end }}
       {{- with .Values.extraVolumeMounts }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
@@ -115,6 +123,12 @@ volumes:
     emptyDir:
       medium: Memory
       sizeLimit: 16Mi
+  {{- with .Values.notifications.secretName }}
+  - name: notifications
+    secret:
+      secretName: {{ . }}
+      defaultMode: 0440
+  {{- end }}
   {{- with .Values.extraVolumes }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

@@ -434,6 +434,9 @@ class Observer(Protocol):
     def on_limit(self, limit: str) -> None:
         """Record a limit that was reached. limit: one of the names in `docs/limits.md`."""
 
+    def on_notification(self, result: str) -> None:
+        """Record the end of a notification. result: `sent`, `failed` or `dropped`."""
+
 
 class SnapshotClient(Protocol):
     """The StackSnapshots of the management cluster, and the watch of their VolumeSnapshots."""

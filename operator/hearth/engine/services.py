@@ -32,6 +32,7 @@ from hearth.model.tenancy import Boundary, Tenancy
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.plan.status.stack_notices import StackNotice
 from hearth.template.cel.evaluation import Alone
 
 
@@ -46,6 +47,10 @@ class Unassisted(Alone):
 
     def forget(self, stack_uid: str) -> None:
         """Do nothing: no state is stored."""
+
+
+def ignore_notice(_stack: StackObject, _notice: StackNotice) -> None:
+    """Send no notification."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +96,8 @@ class Services:
     """The Stacks whose objects each Stack reads."""
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
+    notify: Callable[[StackObject, StackNotice], None] = ignore_notice
+    """Notifies the owner of the installation of a change; returns at once and never raises."""
     read_rights: ReadRights = field(init=False)
     """The read rights of the accounts of Stacks."""
 

@@ -79,6 +79,8 @@ FAILED_RUN = RetryDelay("rerun failed work", 30.0, 300.0)
 """The failed run may have had side effects, and until then its object and log can be inspected."""
 START = RetryDelay("connect to the API server at the start", 2.0, 2.0)
 """The operator does nothing before."""
+NOTIFICATION = RetryDelay("send a notification", 1.0, 60.0)
+"""A restarted receiver is back within seconds, and nothing else waits for the answer."""
 WATCH = RetryDelay("watch a kind", 0.1, 30.0)
 """A restarted API server is back within a few seconds, and one request per 0.1 s is harmless."""
 SCHEMA = RetryDelay("read the schema of a kind", 10.0, 10.0)

@@ -117,6 +117,7 @@ class Metrics:
             "reason",
         )
         self._limits = self._count("hearth_limit_reached", "Times that a limit was reached.", "limit")
+        self._notifications = self._count("hearth_notifications", "Notifications by result.", "result")
         self._kopf_restarts = self._count("hearth_kopf_restarts", "Unexpected exits of kopf.")
         self._clusters_process_ends = self._count(
             "hearth_clusters_process_restarts", "Unexpected ends of the process for other clusters."
@@ -185,6 +186,10 @@ class Metrics:
     def on_limit(self, limit: str) -> None:
         """Count that a limit was reached."""
         self._limits.labels(limit).inc()
+
+    def on_notification(self, result: str) -> None:
+        """Count a notification by its result."""
+        self._notifications.labels(result).inc()
 
     def on_kopf_restart(self) -> None:
         """Count an unexpected exit of kopf."""

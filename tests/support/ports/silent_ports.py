@@ -66,3 +66,6 @@ class SilentObserver:
     def on_limit(self, limit: str) -> None:
         """As the port says."""
         self.limits.append(limit)
+
+    def on_notification(self, result: str) -> None:
+        """As the port says."""

@@ -131,6 +131,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
     metrics.on_skipped_object(kind="Pod", reason="internal_error")
     metrics.on_internal_error("step")
     metrics.on_limit("source-watches")
+    metrics.on_notification("sent")
 
     assert read_table() == {
         (TYPES.get(family.type, family.type), name, labels)

@@ -218,6 +218,24 @@ flag = functools.partial(click.option, show_envvar=True)
     help="Index of this process's shard, starting at 0.",
 )
 @flag(
+    "--notification-dir",
+    type=click.Path(file_okay=False),
+    show_default="off",
+    help="Directory with the files url and key: send notifications about Stacks to that URL, signed with that key. Both may "
+    "be changed while the operator runs.",
+)
+@flag(
+    "--notification-format",
+    type=click.Choice(["cloudevents", "slack"], case_sensitive=False),
+    default="cloudevents",
+    help="Format of the notifications.",
+)
+@flag(
+    "--notification-source",
+    default="/hearth",
+    help="Name of this installation in notifications, as a URI or path, e.g. https://clusters.example/production.",
+)
+@flag(
     "--profile",
     type=PROFILE,
     help="Write a profile of the engine's thread to this file at exit, for `python -m pstats` or snakeviz. "

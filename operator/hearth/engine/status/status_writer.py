@@ -20,7 +20,7 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.phases import ConditionType
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.status import conditions, status_builder, status_changes
+from hearth.plan.status import conditions, stack_notices, status_builder, status_changes
 from hearth.plan.target import target_status
 
 logger = structlog.get_logger(__name__)
@@ -348,10 +348,12 @@ class StatusWriter:
     async def _post_events(
         self, stack: StackObject, before: Mapping[str, Any], after: Mapping[str, Any], *, unfinished: Collection[str]
     ) -> None:
-        """Post the Events that the change deserves. unfinished: see `status_changes.find_conditions`."""
+        """Post the Events and notifications that the change deserves. unfinished: see `status_changes.find_conditions`."""
         found, self._owed[stack.uid] = status_changes.find_events(
             before, after, unfinished=unfinished, owed=self._owed.get(stack.uid, ())
         )
+        for notice in stack_notices.find_notices(before, after, found):
+            self._services.notify(stack, notice)
         for each in found:
             await self._management_cluster.emit_event(
                 stack, type_=each.severity, reason=each.reason, message=each.message

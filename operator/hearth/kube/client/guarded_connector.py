@@ -7,6 +7,7 @@ import functools
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -23,7 +24,7 @@ class GuardedConnector(aiohttp.TCPConnector):
 
     def __init__(self, traffic: Traffic, *, context: ssl.SSLContext | None, keep_alive: float) -> None:
         super().__init__(limit=0, ssl=context or True, keepalive_timeout=keep_alive, resolver=GuardedResolver(traffic))
-        self._factory = functools.partial(make_protocol, asyncio.get_running_loop(), traffic)
+        self._factory = functools.partial(make_protocol, asyncio.get_running_loop(), traffic.on_part)
 
 
 class GuardedProtocol(ResponseHandler):
@@ -33,9 +34,10 @@ class GuardedProtocol(ResponseHandler):
     responses.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, traffic: Traffic) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_part: Callable[[float], None]) -> None:
+        """on_part: gets the seconds that each part of a response took."""
         super().__init__(loop)
-        self._traffic = traffic
+        self._on_part = on_part
         self._received = 0
         """Bytes since the last request."""
 
@@ -48,7 +50,7 @@ class GuardedProtocol(ResponseHandler):
         """Parse a part of a response."""
         started = time.perf_counter()
         self._parse(data)
-        self._traffic.on_part(time.perf_counter() - started)
+        self._on_part(time.perf_counter() - started)
 
     def _parse(self, data: bytes) -> None:
         if len(data) <= limits.HEADER_BYTES:
@@ -72,9 +74,9 @@ class GuardedProtocol(ResponseHandler):
         self.transport.abort()
 
 
-def make_protocol(loop: asyncio.AbstractEventLoop, traffic: Traffic) -> ResponseHandler:
+def make_protocol(loop: asyncio.AbstractEventLoop, on_part: Callable[[float], None]) -> ResponseHandler:
     """Create the protocol of a new connection."""
-    return GuardedProtocol(loop, traffic)
+    return GuardedProtocol(loop, on_part)
 
 
 class GuardedResolver(aiohttp.abc.AbstractResolver):

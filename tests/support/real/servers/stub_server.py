@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 from aiohttp import web
@@ -44,14 +46,17 @@ class StubServer:
 
 
 @contextlib.asynccontextmanager
-async def run_stub(*answers: Answer) -> AsyncIterator[StubServer]:
-    """A server on a free port of this machine."""
-    stub = StubServer(answers=list(answers))
+async def run_stub(*answers: Answer, certificate: Path | None = None) -> AsyncIterator[StubServer]:
+    """A server on a free port of this machine; with a certificate, it serves HTTPS."""
+    stub, context = StubServer(answers=list(answers)), None
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
     runner = web.ServerRunner(web.Server(stub.handle), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
-    stub.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    stub.url = f"{'https' if context else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     try:
         yield stub
     finally:

@@ -72,6 +72,7 @@ class Reported:
         self.message = message
         self.reason = "InvalidTemplate"
         self.looks = 0
+        self.notices: list[str] = []
         self.is_known = True
         self.definition = SimpleNamespace(hidden_texts=frozenset())
         self.planner = None
@@ -98,6 +99,7 @@ def make_writer(home: Any, reported: Reported, *, share: Share = WHOLE) -> Statu
         share=share,
         evaluations=Unassisted(),
         find_namespace=lambda _uid: "shop",
+        notify=lambda _stack, notice: reported.notices.append(f"{notice.type}: {notice.message}"),
     )
     recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)  # type: ignore[arg-type, return-value]  # as much of one as a status takes
     recorder.start()
@@ -124,6 +126,19 @@ async def test_a_slow_write_is_never_overtaken() -> None:
     home.gate.set()
     await asyncio.sleep(2)
     assert home.written[:2] == ["one", "two"]
+    await recorder.stop()
+
+
+@virtual_time.in_virtual_time
+async def test_a_failure_is_notified_once_when_its_status_is_written() -> None:
+    home, reported = SlowHome(), Reported("one")
+    recorder = await begin(home, reported)
+    await asyncio.sleep(10)
+    assert reported.notices == []
+
+    home.gate.set()
+    await asyncio.sleep(2)
+    assert (home.written[:2], reported.notices) == (["one", "two"], ["failed: one"])
     await recorder.stop()
 
 

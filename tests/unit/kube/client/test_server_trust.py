@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import ssl
-from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
 
 from hearth.kube.auth.credentials import Credentials
 from hearth.kube.client import http_transport
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from support import repository
-from support.real.servers import stub_server
-from support.real.servers.stub_server import StubServer, run_stub, says
+from support.real.servers.stub_server import run_stub, says
 from support.units.static_credentials import FixedSource
 
 CERTIFICATE = repository.DATA / "loopback.pem"
@@ -51,7 +46,7 @@ async def test_a_server_is_verified_before_it_hears_anything(
 ) -> None:
     own = re.search("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", CERTIFICATE.read_text(), re.DOTALL)
     assert own is not None
-    async with run_tls(says("{}")) as stub:
+    async with run_stub(says("{}"), certificate=CERTIFICATE) as stub:
         source = find_source(stub.url, authority=own.group().encode() if authority else None, server_name=name)
         async with Connection(source) as connection:
             if is_trusted:
@@ -68,23 +63,6 @@ async def test_a_server_is_verified_before_it_hears_anything(
 def find_source(url: str, *, authority: bytes | None = None, server_name: str | None = None) -> FixedSource:
     """Credentials for that server."""
     return FixedSource(Credentials(server=url, authority=authority, authorization=TOKEN, server_name=server_name))
-
-
-@contextlib.asynccontextmanager
-async def run_tls(answer: stub_server.Answer) -> AsyncIterator[StubServer]:
-    """A server with a certificate from its own authority."""
-    stub = StubServer(answers=[answer])
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE)
-    runner = web.ServerRunner(web.Server(stub.handle), shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-    await site.start()
-    stub.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield stub
-    finally:
-        await runner.cleanup()
 
 
 @pytest.mark.parametrize(
