@@ -80,6 +80,12 @@ class PreviewRun:
         self.is_endless = False
         self.is_change = False
         """Whether another definition runs afterward, in place of one that has completed."""
+        self.step_limit: int | None = None
+        """The run ends after so many steps; None for all steps."""
+        self.step_count = 0
+        """Executed steps."""
+        self.last_step: Step | None = None
+        """The last executed step."""
         self._nesting = Nesting(services=world.services, on_limit=lambda _limit: None)
         self._count = 0
 
@@ -108,25 +114,33 @@ class PreviewRun:
 
     async def run(self) -> None:
         """Run until nothing is left to do."""
-        definition = self.reconciler.definition
-        self.begin()
-        before, completed = definition.targets.current, definition.targets.completed.last
         try:
-            while not (self.is_rolled_back or self.is_endless):
-                await self._settle()
-                target = definition.targets.current
-                is_of_spec = target is not None and target.cause is TargetCause.SPEC
-                is_same = target is None or (before is not None and before.revision == target.revision)
-                self.is_change = completed is not None and is_of_spec and not is_same
-                self.is_rolled_back = (
-                    target is not None
-                    and target.cause is TargetCause.AUTOMATIC
-                    and (before is None or before.cause is not TargetCause.AUTOMATIC)
-                )
-                if self.is_rolled_back or not (self._write_status() or await self._execute_all() or self._assume()):
-                    return
+            self.begin()
+            await self.proceed()
         finally:
             self.reconciler.close()
+
+    async def proceed(self) -> None:
+        """Run until nothing is left to do, or until `step_limit` steps are executed."""
+        definition = self.reconciler.definition
+        before, completed = definition.targets.current, definition.targets.completed.last
+        while not (self.is_rolled_back or self.is_endless or self._is_at_limit):
+            await self._settle()
+            target = definition.targets.current
+            is_of_spec = target is not None and target.cause is TargetCause.SPEC
+            is_same = target is None or (before is not None and before.revision == target.revision)
+            self.is_change = completed is not None and is_of_spec and not is_same
+            self.is_rolled_back = (
+                target is not None
+                and target.cause is TargetCause.AUTOMATIC
+                and (before is None or before.cause is not TargetCause.AUTOMATIC)
+            )
+            if self.is_rolled_back or not (self._write_status() or await self._execute_all() or self._assume()):
+                return
+
+    @property
+    def _is_at_limit(self) -> bool:
+        return self.step_limit is not None and self.step_count >= self.step_limit
 
     def begin(self) -> None:
         """Enqueue the Stack, as if an operator had managed it before."""
@@ -181,8 +195,13 @@ class PreviewRun:
         planner = self.reconciler.planner
         if planner is None:
             return False
-        planned = [(key, each) for key in list(planner.ready_steps) if (each := self._take(planner, key)) is not None]
+        ready = list(planner.ready_steps)
+        if self.step_limit is not None:
+            ready = ready[: self.step_limit - self.step_count]
+        planned = [(key, each) for key in ready if (each := self._take(planner, key)) is not None]
         self._count += len(planned)
+        self.step_count += len(planned)
+        self.last_step = planned[-1][1].step if planned else self.last_step
         self.is_endless = self._count > STEPS_EACH * (
             len(planner.blueprint.resources) + len(list(self.world.copies)) + 1
         )

@@ -357,3 +357,41 @@ async def test_a_change_is_shown_in_nested_stacks_and_groups(
     write({"app": nest("s"), "workers": group(2, "red")})
     (removal,) = json.loads(await kubectl_stack.expect("diff", "-f", str(file), "-o", "json", code=1))
     assert list(list_nested(removal).values()) == [[("delete", "extra"), ("delete", "leaf")]]
+
+
+@pytest.mark.long
+async def test_a_rehearsal_comes_true_and_writes_nothing(
+    workers: Crew,
+    user: RealUser,
+    kubectl_stack: StackCommand,
+    auditor: AuditingProxy,
+    kubeconfig: Path,
+    tmp_path: Path,
+) -> None:
+    direct, file = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace), tmp_path / "stack.yaml"
+    first = make_stack(user.namespace, FIRST, parameters={"password": "first-secret"})
+    second = make_stack(user.namespace, SECOND, parameters={"password": "second-secret"})
+    await workers.hire()
+    await user.create(first)
+    await direct.expect("wait", "shop", "--timeout", "60s")
+    start = await see(user)
+
+    file.write_text(yaml.safe_dump(second))
+    text = await kubectl_stack.expect("rehearse", "-f", str(file), code=1)
+    done = await kubectl_stack.run("rehearse", "-f", str(file), "-o", "json")
+    assert await see(user) == start
+    assert auditor.list_writes() == []
+    assert "-secret" not in text + done.stdout
+    (said,) = json.loads(done.stdout)
+    runs = said["interruptions"]
+    assert [each["steps"] for each in runs] == list(range(said["steps"] + 1))
+
+    await user.replace_spec(Address.of(first), second["spec"])
+    await direct.expect("wait", "shop", "--timeout", "60s")
+    await user.patch(Address.of(first), {"spec": {"rollback": {"toRevision": 1}}})
+    await direct.expect("wait", "shop", "--for", "phase=RollbackComplete", "--timeout", "60s")
+    differences = {each["resource"]: Action(each["action"]) for each in runs[-1].get("differences", [])}
+    assert differences == find_deeds(start, await see(user))
+    # A rollback uses the present value of a sensitive parameter, which no revision contains.
+    assert differences == {"access": Action.UPDATE, "migration": Action.REPLACE, "old": Action.REPLACE}
+    assert "failures" not in runs[-1]

@@ -24,13 +24,19 @@ NOW = 1_767_225_600.0
 
 
 async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "default", name: str = "shop") -> Preview:
+    request = make_request(server, spec, namespace=namespace, name=name)
+    return await previews.make_preview(FakeLiveCluster(server), request, now=NOW, evaluate=lambda _queue: InProcess())
+
+
+def make_request(server: FakeServer, spec: Object, *, namespace: str = "default", name: str = "shop") -> PreviewRequest:
+    """The request for a preview of the Stack with another spec."""
     kind = fake_kinds.STACK.kind
     present = server.find(kind, namespace, name)
     wanted: Object = copy(present) if present is not None else make_new(server, namespace, name)
     wanted["metadata"]["generation"] = wanted["metadata"].get("generation", 0) + 1
     wanted["spec"] = copy(spec)
     uid = wanted["metadata"]["uid"]
-    request = PreviewRequest(
+    return PreviewRequest(
         present=copy(present),
         wanted=wanted,
         revisions=[
@@ -40,7 +46,6 @@ async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "de
         ],
         stacks=[raw["metadata"]["uid"] for raw in server.list_all(kind)],
     )
-    return await previews.make_preview(FakeLiveCluster(server), request, now=NOW, evaluate=lambda _queue: InProcess())
 
 
 def make_new(server: FakeServer, namespace: str, name: str) -> Object:

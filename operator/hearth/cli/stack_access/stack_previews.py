@@ -6,11 +6,12 @@ It reads the inputs of the engine and runs `hearth.preview`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -34,10 +35,11 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Mode, Tenancy
 from hearth.model.well_known_kinds import SERVICE_ACCOUNT, STACK, STACK_DEFINITION
 from hearth.plan.resource import definition_warnings
-from hearth.preview import previews
+from hearth.preview import previews, rehearsals
 from hearth.preview.changes import Preview
 from hearth.preview.preview_run import NestedStack
 from hearth.preview.preview_world import PreviewRequest
+from hearth.preview.rehearsals import Rehearsal
 from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
@@ -228,15 +230,48 @@ class StackPreviewer:
         self, present: Object | None, wanted: Object, *, tenancy: Tenancy, workload_cluster: DryRunCluster | None = None
     ) -> Preview:
         cluster = DryRunCluster(self.session, namespace=wanted["metadata"]["namespace"])
+        request = await self._make_request(present, wanted, tenancy=tenancy, cluster=workload_cluster or cluster)
+        async with open_evaluations() as evaluate:
+            return await previews.make_preview(
+                cluster,
+                request,
+                now=time.time(),
+                workload_cluster=workload_cluster,
+                evaluate=evaluate,
+                preview_nested=self._preview_nested,
+            )
+
+    async def rehearse(
+        self,
+        present: Object | None,
+        wanted: Object,
+        *,
+        rehearses_all: bool = False,
+        report: Callable[[int, int], None] = lambda _done, _total: None,
+    ) -> Rehearsal:
+        """Return the way back of the change, without the Stacks in it. rehearses_all, report: as for `rehearsals.rehearse`."""
+        cluster = DryRunCluster(self.session, namespace=wanted["metadata"]["namespace"])
+        request = await self._make_request(present, wanted, tenancy=self.tenancy, cluster=cluster)
+        return await rehearsals.rehearse(
+            cluster,
+            request,
+            now=time.time(),
+            open_evaluations=open_evaluations,
+            rehearses_all=rehearses_all,
+            report=report,
+        )
+
+    async def _make_request(
+        self, present: Object | None, wanted: Object, *, tenancy: Tenancy, cluster: DryRunCluster
+    ) -> PreviewRequest:
+        """Read the inputs of the engine. cluster: of the objects."""
         stored, stacks, accounts, _ = await asyncio.gather(
             read_revisions(self.session, present),
             read_stacks(self.session, wanted),
-            find_accounts(
-                workload_cluster or cluster, wanted, tenancy, self.form.definer if self.form is not None else None
-            ),
+            find_accounts(cluster, wanted, tenancy, self.form.definer if self.form is not None else None),
             self.session.kinds.refresh(),
         )
-        request = PreviewRequest(
+        return PreviewRequest(
             present=present,
             wanted=wanted,
             revisions=stored,
@@ -247,25 +282,6 @@ class StackPreviewer:
             form=self.form,
             kind=self.kind,
         )
-        pools: list[Pool] = []
-
-        def evaluate(queue: WorkQueue) -> Pool:
-            pools.append(
-                Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None)
-            )
-            return pools[-1]
-
-        try:
-            return await previews.make_preview(
-                cluster,
-                request,
-                now=time.time(),
-                workload_cluster=workload_cluster,
-                evaluate=evaluate,
-                preview_nested=self._preview_nested,
-            )
-        finally:
-            await asyncio.gather(*(pool.close() for pool in pools))
 
     async def _preview_nested(self, nested: NestedStack, sources: Mapping[ObjectRef, Object]) -> Preview:
         """Return the preview of a nested Stack. Parts that cannot be previewed become a note."""
@@ -285,6 +301,21 @@ class StackPreviewer:
             return Preview(
                 kind=state.kind.name, namespace=state.namespace, name=state.name, is_new=False, notes=(note,)
             )
+
+
+@contextlib.asynccontextmanager
+async def open_evaluations() -> AsyncIterator[Callable[[WorkQueue], Pool]]:
+    """Yield the function that makes the evaluator of slow expressions for one run of the engine."""
+    pools: list[Pool] = []
+
+    def evaluate(queue: WorkQueue) -> Pool:
+        pools.append(Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None))
+        return pools[-1]
+
+    try:
+        yield evaluate
+    finally:
+        await asyncio.gather(*(pool.close() for pool in pools))
 
 
 def leave_out_cluster(raw: Object) -> Object:

@@ -67,6 +67,7 @@ COMMANDS: Mapping[str, Entry] = {
     "rollout": entry(STEER, "steering.rollout_commands:rollout", "Watch and control the rollout of a StackDefinition."),
     "lint": entry(FILES, "files.file_commands:lint", "Report mistakes in files with Stacks."),
     "diff": entry(FILES, "files.diff_command:diff", "Preview a change of a Stack."),
+    "rehearse": entry(FILES, "files.rehearse_command:rehearse", "Rehearse the way back of a change."),
     "export": entry(FILES, "files.export_command:export", "Print the objects of a Stack as plain manifests."),
     "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack.", section=FILES),
     "render": entry(FILES, "files.file_commands:render", "Render the manifests of Stacks in files."),

@@ -287,6 +287,26 @@ async def preview_file(session: Session, file: StackFile, *, namespace: str, ten
     """Return the preview of a file. If the API server rejects its content, print the reason and return None."""
     from hearth.cli.stack_access import stack_previews
 
+    tried = await try_file(session, file, namespace=namespace)
+    if tried is None:
+        return None
+    return await stack_previews.make_preview(
+        session, present=tried.present, wanted=tried.wanted, tenancy=tenancy, beside=tried.beside
+    )
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class TriedFile:
+    """A Stack before and after its file is applied."""
+
+    present: Object | None
+    wanted: Object
+    beside: Mapping[ObjectRef, Object]
+    """Sources of the definition in the same files."""
+
+
+async def try_file(session: Session, file: StackFile, *, namespace: str) -> TriedFile | None:
+    """Return the Stack of a file. If the API server rejects its content, print the reason and return None."""
     stated = dict(file.manifest)
     metadata = {"namespace": namespace, **object_fields.mapping(stated, "metadata")}
     stated["metadata"] = metadata
@@ -300,7 +320,7 @@ async def preview_file(session: Session, file: StackFile, *, namespace: str, ten
         await complain_all(session, file, refused)
         return None
     beside = find_sources(file.beside, namespace=metadata["namespace"])
-    return await stack_previews.make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside=beside)
+    return TriedFile(present=present, wanted=wanted, beside=beside)
 
 
 async def complain_all(session: Session, file: StackFile, refusal_error: errors.ApiStatusError) -> None:
