@@ -208,6 +208,21 @@ def test_values_that_double_are_refused(first: str, double: str) -> None:
     assert any(word in found[0][1] for word in ("makes the values of the template larger than", "expression "))
 
 
+def test_all_values_together_have_a_limit() -> None:
+    template = {
+        "parameters": {"text": {"type": "string"}},
+        "values": dict.fromkeys(("a", "b", "c"), "params.text"),
+        "resources": {},
+    }
+
+    assert find_mistakes(template, {"text": "x" * (limits.OBJECT_BYTES // 2)}) == [
+        (
+            "spec.template.values.c",
+            "makes the values of the template larger than 2097152 bytes; shorten or split it",
+        )
+    ]
+
+
 def test_a_value_from_a_sensitive_parameter_is_sensitive() -> None:
     values = "{login: \"'user:' + params.password\", again: values.login + conditions.x, host: params.name}"
     values = "{login: \"'user:' + params.password\", again: values.login + 'x', host: params.name}"
