@@ -36,7 +36,7 @@ MOST_RUNS: Final = 50
 """Runs of a rehearsal, unless the user asks for all."""
 INVALID: Final = 422
 SHRINKS: Final = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
-NO_REVISION: Final = "the Stack has completed no revision, so there is none to roll back to; wait until it is ready"
+NO_REVISION: Final = "the Stack has completed no revision, so a rollback has no target; wait until it is ready"
 UNFINISHED: Final = (Action.FAIL, Action.STOP, Action.WAIT)
 
 OpenEvaluations: TypeAlias = Callable[[], AbstractAsyncContextManager[Callable[[WorkQueue], Evaluations]]]
