@@ -401,6 +401,8 @@ FINALIZERS_KEPT = 16
 HEALTH_WORD_CHARACTERS = 200
 """Characters of a reason or phase whose words are read. The longest of 429 condition types and of the phases of 250 kinds
 have less than 100."""
+HEALTH_WORDS = 32
+"""Words of a reason or phase that are read. A name of a reason has up to 10; 200 characters of prose have some 30."""
 HEALTH_MESSAGE_CHARACTERS = 1_000
 """Characters of a condition's message that are searched for phrases.
 

@@ -267,3 +267,11 @@ def test_fields_and_conditions_count_up_to_the_limit() -> None:
     assert OF_ANY_KIND({"status": {"conditions": conditions}}).state is HealthState.READY
     conditions[0]["status"] = "False"
     assert OF_ANY_KIND({"status": {"conditions": conditions}}).state is HealthState.PROGRESSING
+
+
+@pytest.mark.parametrize("letters", ["Aa", "a1", "A-"], ids=["words", "digits", "capitals"])
+def test_a_reason_of_many_short_words_is_read_up_to_a_limit(letters: str) -> None:
+    words = vocabulary.split(letters * limits.HEALTH_WORD_CHARACTERS)
+
+    assert len(words) == limits.HEALTH_WORDS
+    assert vocabulary.read("Aa" * limits.HEALTH_WORDS + "Failed") is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,8 +111,8 @@ NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Return the words of a name or phrase in lower case. Words that form one term are joined: `UpToDate`."""
-    words = tuple(part.lower() for part in PART.findall(text))
+    """Return the first words of a name or phrase in lower case. Words that form one term are joined: `UpToDate`."""
+    words = tuple(part[0].lower() for part in itertools.islice(PART.finditer(text), limits.HEALTH_WORDS))
     for at in range(len(words) - JOINED_LENGTH + 1):
         joined = JOINED.get(words[at : at + JOINED_LENGTH])
         if joined is not None:
