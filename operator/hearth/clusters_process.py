@@ -32,7 +32,7 @@ from hearth.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-COMMAND: Final = (sys.executable, "-c", "from hearth import __main__; __main__.serve_clusters()")
+COMMAND: Final = (sys.executable, "-P", "-c", "from hearth import __main__; __main__.serve_clusters()")
 LENGTH = struct.Struct(">I")
 """Length prefix of the settings that the process receives, and of each metrics text that it sends."""
 BEAT_INTERVAL = 1.0

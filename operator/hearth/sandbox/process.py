@@ -26,7 +26,7 @@ from hearth.template.cel import evaluation
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Absent, Answer, Excess, Failure, PackedInputs, Unwritable, Value
 
-COMMAND: Final = (sys.executable, "-m", "hearth.sandbox.worker")
+COMMAND: Final = (sys.executable, "-P", "-m", "hearth.sandbox.worker")
 START_SECONDS = 30.0
 """Maximum seconds from the start of a process until it accepts requests; usually 0.1."""
 END_SECONDS = 2.0

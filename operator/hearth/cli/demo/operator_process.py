@@ -70,7 +70,7 @@ async def run_operator(
     handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log", dir=folder)
     with os.fdopen(handle, "wb") as log:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hearth", "run"),
+            *(sys.executable, "-P", "-m", "hearth", "run"),
             *("--kubeconfig", kubeconfig, "--http-address", f"{HOST}:{port}"),
             *("--operator-namespace", DEFAULT_OPERATOR_NAMESPACE, "--definition-groups", DEFINITION_GROUP),
             *(("--namespace", namespace) if namespace is not None else ()),

@@ -34,7 +34,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kinds
 from hearth.sandbox import process
 
-LINT: Final = (sys.executable, "-m", "hearth.cli.language_server.lint_process")
+LINT: Final = (sys.executable, "-P", "-m", "hearth.cli.language_server.lint_process")
 PAUSE: Final = 0.3
 """Seconds without an edit before a text is linted."""
 BREAK: Final = re.compile(r"\r\n|\n|\r")

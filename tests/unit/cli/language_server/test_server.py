@@ -13,6 +13,8 @@ import click.testing
 import pytest
 
 from hearth.cli import main
+from hearth.cli.language_server import server
+from hearth.cli.language_server.kinds_source import KindsSource
 from hearth.model import limits
 from support.real.language_client import CURSOR, LanguageClient
 
@@ -350,3 +352,15 @@ def test_a_cluster_that_does_not_answer_ends_the_command(tmp_path: Path) -> None
 
     assert result.exit_code == 1
     assert result.stderr == f"Error: no kubeconfig at {tmp_path}/none; pass one with --kubeconfig\n"
+
+
+async def test_the_folder_of_the_editor_provides_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = tmp_path / "ran"
+    (tmp_path / "hearth").mkdir()
+    (tmp_path / "hearth" / "__init__.py").write_text(f"open({str(evidence)!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+
+    found = await server.Linter(KindsSource()).find(HEAD)
+
+    assert not evidence.exists()
+    assert all(each["message"] != server.LOST for each in found)
