@@ -19,7 +19,7 @@ from hearth.model.text import redaction, times
 from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import definition_warnings, enforcement, reversal, step_planning
-from hearth.plan.resource.reversal import Undo
+from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.target import change_hold
@@ -39,6 +39,7 @@ UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on 
 DELETED = "the Stack is deleted with the objects that it does not keep"
 ENDLESS = "the same objects are replaced repeatedly; the preview ends here"
 HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
+UNSTORED: Final = "no revision stores the value of a sensitive parameter, so a rollback keeps the new one"
 SECRET_FIELDS: Final = ("data", "stringData")
 
 
@@ -362,7 +363,9 @@ async def is_certain(run: PreviewRun, planner: StackPlanner, name: str, status: 
 def make_filter(
     world: PreviewWorld, *, before: Mapping[str, Sequence[Object]], applied: Mapping[str, Sequence[Object]]
 ) -> Callable[[Change], Change]:
-    """Return the function that hides the sensitive values of a change. Call it once everything was compiled.
+    """Return the function that hides the sensitive values of a change, and grades a change of one as one-way.
+
+    Call it once everything was compiled.
 
     If a manifest has one, neither the old nor the new value is shown. before: the manifests of the current target, by
     resource; applied: the manifests of the preview.
@@ -378,7 +381,16 @@ def make_filter(
 
     def hide(change: Change) -> Change:
         fields = tuple(hide_field(change, each) for each in change.fields)
-        return redact_change(dataclasses.replace(change, fields=fields), texts)
+        return redact_change(dataclasses.replace(change, fields=fields, undo=grade(change)), texts)
+
+    def grade(change: Change) -> Undo | None:
+        if change.undo is None or change.undo.grade is UndoGrade.ONE_WAY or change.resource not in hidden:
+            return change.undo
+        stated = [path for manifest in before.get(change.resource, ()) for path in find_sensitive(manifest, texts)]
+        for each in change.fields:
+            if any(map(functools.partial(is_same_value, change, each.path), stated)) and is_other_secret(each, texts):
+                return reversal.make_one_way(each.text, UNSTORED)
+        return change.undo
 
     def hide_field(change: Change, each: FieldChange) -> FieldChange:
         is_secret = change.ref is not None and (change.ref.group, change.ref.kind) == ("", "Secret")
@@ -423,6 +435,25 @@ def find_sensitive(manifest: Object, texts: frozenset[str]) -> list[FieldPath]:
         for path, value in field_changes.find_leaves(field_changes.prune(manifest))
         if redaction.redact_within(value, texts) != value
     ]
+
+
+def is_same_value(change: Change, path: FieldPath, stated: FieldPath) -> bool:
+    """Return whether a path of a manifest leads to the changed value. The API server moves `stringData` to `data`."""
+    is_secret = change.ref is not None and (change.ref.group, change.ref.kind) == ("", "Secret")
+    if is_secret and stated[0] in SECRET_FIELDS and path[0] in SECRET_FIELDS:
+        return is_overlapping(path[1:], stated[1:])
+    return is_overlapping(path, stated)
+
+
+def is_other_secret(change: FieldChange, texts: frozenset[str]) -> bool:
+    """Return whether a value changes that contains a sensitive text, and that text changes."""
+    if isinstance(change.old, Absent) or isinstance(change.new, Absent):
+        return False
+    old, new = (
+        {text for text in texts if redaction.redact_within(value, frozenset((text,))) != value}
+        for value in (change.old, change.new)
+    )
+    return old != new
 
 
 def is_overlapping(one: FieldPath, other: FieldPath) -> bool:

@@ -18,6 +18,7 @@ from hearth.model.kinds import Kind
 from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
 from hearth.preview.field_changes import ABSENT
+from hearth.preview.previews import UNSTORED
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_live_cluster import FakeLiveCluster
@@ -272,7 +273,29 @@ def test_sensitive_values_and_secrets_are_not_shown() -> None:
         "data.size": ("small", "large"),
     }
     assert [(each.old, each.new) for each in find(preview, "login").fields] == [("(sensitive)", "(sensitive)")]
-    assert "password" not in str(dataclasses.asdict(preview)).replace("(sensitive)", "")
+    assert "password" not in str(dataclasses.asdict(preview)).replace("(sensitive)", "").replace(UNSTORED, "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "grade"),
+    [
+        pytest.param(("old-password", "a"), ("new-password", "a"), "one-way", id="another password"),
+        pytest.param(("old-password", "a"), ("old-password", "b"), "reversible", id="another text next to it"),
+        pytest.param(("old-password", "a"), ("new-password", "b"), "one-way", id="both"),
+    ],
+)
+def test_no_rollback_restores_a_sensitive_value(before: tuple[str, str], after: tuple[str, str], grade: str) -> None:
+    rules = {"password": {"type": "string", "sensitive": True}}
+
+    def made(password: str, user: str) -> Object:
+        login = resource("Secret", stringData={"url": f"{user}:${{params.password}}"})
+        return spec_of({"login": login}, parameters=rules) | {"parameters": {"password": password}}
+
+    preview = preview_after(made(*before), made(*after))
+    assert preview.undo == grade
+    undo = find(preview, "login").undo
+    assert undo is not None
+    assert (undo.field, undo.reason) == (("data.url", UNSTORED) if grade == "one-way" else ("", ""))
 
 
 def test_drift_is_repaired_with_the_edit() -> None:
