@@ -48,6 +48,7 @@ OTHERWISE = {
     "suspend-breakpoint": HELD,
     "suspend-mistaken": REFUSED,
     "suspend-scaled-and-replaced": HELD,
+    "values": SCHEMA,
     "vanishing-object": "the definition reports the failure too, so that it takes longer until nothing moves",
 }
 """Stories that are not so with instances, and why."""

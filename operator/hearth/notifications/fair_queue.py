@@ -85,8 +85,7 @@ class FairQueue:
 
     def _take_place(self, namespace: str, now: float) -> bool:
         """Count one more notification of the namespace; return False if its rate is reached."""
-        while self._accepted and (oldest := next(iter(self._accepted.values())))[-1] <= now - RATE_SECONDS:
-            oldest.clear()
+        while self._accepted and next(iter(self._accepted.values()))[-1] <= now - RATE_SECONDS:
             self._accepted.popitem(last=False)
         times = self._accepted.setdefault(namespace, deque(maxlen=RATE))
         if len(times) == RATE and times[0] > now - RATE_SECONDS:

@@ -63,7 +63,9 @@ class Notifier:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if waiting := len(self._queue):
+        for _ in range(waiting := len(self._queue)):
+            self._on_result("dropped")
+        if waiting:
             log.warning("notifications lost at the end of the process", number=waiting)
 
     def notify(self, stack: StackObject, notice: StackNotice) -> None:
@@ -87,6 +89,9 @@ class Notifier:
         while True:
             now = self._monotonic()
             waiting = self._queue.take(now=now) if now >= self._next_attempt else None
+            if waiting is not None and waiting.expires < now:
+                self._end(waiting.message, "failed", reason=f"not sent within {fair_queue.LIFETIME:g} s")
+                continue
             if waiting is not None:
                 return waiting
             self._wake.clear()
@@ -106,7 +111,9 @@ class Notifier:
             self._end(message, "sent" if is_sent else "failed", reason=attempt.problem)
             return
         self._failures += 1
-        self._next_attempt = now + retry_delays.NOTIFICATION.find_seconds(self._failures, retry_after=attempt.pause)
+        # The message may be the cause of an answer, so the others do not wait longer than the receiver asks.
+        pause = retry_delays.NOTIFICATION.find_seconds(self._failures) if attempt.pause is None else attempt.pause
+        self._next_attempt = now + pause
         if not self._queue.put_back(waiting, now=now):
             self._end(message, "failed", reason=f"{attempt.problem}, for {fair_queue.LIFETIME:g} s")
         elif self._failures == 1:

@@ -53,8 +53,8 @@ class Attempt:
 
     verdict: Verdict
     problem: str = ""
-    pause: float = 0.0
-    """Seconds that the receiver asks to be left alone, limited."""
+    pause: float | None = None
+    """Seconds that the receiver asks to be left alone, limited; None without an answer that asks for another attempt."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import object_fields, value_class
+from hearth.model import object_fields, phases, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, Kinds, ObjectRef
@@ -37,6 +37,8 @@ MOST_RUNS: Final = 50
 INVALID: Final = 422
 SHRINKS: Final = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity"
 NO_REVISION: Final = "the Stack has completed no revision, so a rollback has no target; wait until it is ready"
+UNSETTLED: Final = "the Stack is in phase {phase}, so there is no state to return to; wait until it is complete"
+IDLE: Final = "spec.{option} is true, so the operator does not apply the change; rehearse it without this option"
 UNFINISHED: Final = (Action.FAIL, Action.STOP, Action.WAIT)
 
 OpenEvaluations: TypeAlias = Callable[[], AbstractAsyncContextManager[Callable[[WorkQueue], Evaluations]]]
@@ -84,9 +86,14 @@ class Rehearsal:
     interruptions: tuple[Interruption, ...] = ()
 
     @property
+    def unrehearsed(self) -> tuple[Change, ...]:
+        """Return the changes that stop, wait or fail, so that no run executes them."""
+        return tuple(each for each in self.preview.changes if each.action in UNFINISHED)
+
+    @property
     def is_reverted(self) -> bool:
-        """Return whether everything comes back, wherever the change stops."""
-        return all(each.is_reverted for each in self.interruptions)
+        """Return whether everything comes back, wherever the change stops, and every part of it was rehearsed."""
+        return not self.unrehearsed and all(each.is_reverted for each in self.interruptions)
 
 
 async def rehearse(
@@ -103,6 +110,7 @@ async def rehearse(
     now: seconds since the epoch; rehearses_all: whether to interrupt a change of many steps after each of them; report:
     called with the finished and all runs.
     """
+    check_request(request)
     remembered = RememberedCluster(live)
     rehearser = Rehearser(remembered, request, now=now, open_evaluations=open_evaluations)
     preview, total = await rehearser.run_forward()
@@ -114,6 +122,16 @@ async def rehearse(
         report(done, len(limits))
         found.append(await rehearser.interrupt(limit))
     return Rehearsal(preview=preview, total=total, interruptions=tuple(found))
+
+
+def check_request(request: PreviewRequest) -> None:
+    """Raise PreviewFailed for a Stack that does not apply the change, or that has no complete state to return to."""
+    for option in ("paused", "suspended"):
+        if object_fields.mapping(request.wanted, "spec").get(option) is True:
+            raise previews.PreviewFailed(IDLE.format(option=option))
+    phase = object_fields.text(request.present, "status", "phase") if request.present is not None else ""
+    if phase and not phase.endswith(("Complete", phases.Phase.CHECK_FAILED)):
+        raise previews.PreviewFailed(UNSETTLED.format(phase=phase))
 
 
 def choose_limits(total: int, *, most: int) -> list[int]:

@@ -173,6 +173,44 @@ async def test_a_tenant_who_flaps_delays_no_other_and_nobody_waits(
     assert [each["result"] for each in lines if each["event"] == "notification lost"] == ["dropped"]
 
 
+async def test_a_message_that_makes_the_receiver_fail_delays_no_other(tmp_path: Path) -> None:
+    async def fail_first(request: web.BaseRequest) -> web.Response:
+        body = await request.text()
+        return web.Response(status=500 if "poison" in body else 204)
+
+    async with (
+        stub_server.run_stub(fail_first) as stub,
+        notifying(configure(tmp_path, stub.url)) as (notifier, results),
+    ):
+        for number in range(5):
+            notifier.notify(stack_objects.make_stack(namespace="hostile"), make_notice(f"poison {number}"))
+        await wait_for(lambda: len(stub.requests), 5)
+        notifier.notify(stack_objects.make_stack(namespace="shop"), make_notice())
+        async with asyncio.timeout(1):
+            await wait_for(lambda: len(results), 1)
+
+    assert results[0] == "sent"
+
+
+async def test_a_notification_is_not_sent_after_its_lifetime(tmp_path: Path) -> None:
+    results, times = list[str](), [0.0]
+    async with stub_server.run_stub(answer(204)) as stub:
+        notifier = Notifier(
+            str(configure(tmp_path, stub.url)),
+            is_slack=False,
+            source="/hearth",
+            on_result=results.append,
+            monotonic=lambda: times[0],
+        )
+        notifier.notify(stack_objects.make_stack(), make_notice())
+        times[0] = fair_queue.LIFETIME + 1
+        notifier.start()
+        await wait_for(lambda: len(results), 1)
+        await notifier.stop()
+
+    assert (results, stub.requests) == (["failed"], [])
+
+
 async def test_one_notification_is_sent_at_a_time(tmp_path: Path) -> None:
     async with (
         stub_server.run_stub(answer(200)) as stub,
@@ -291,9 +329,9 @@ async def test_notifications_use_the_proxy_of_the_environment(tmp_path: Path, mo
         (429, "7", Attempt(verdict=Verdict.RETRY, problem="HTTP 429", pause=7.0)),
         (503, "86400", Attempt(verdict=Verdict.RETRY, problem="HTTP 503", pause=60.0)),
         (503, "9" * 100_000, Attempt(verdict=Verdict.RETRY, problem="HTTP 503", pause=60.0)),
-        (503, "-1", Attempt(verdict=Verdict.RETRY, problem="HTTP 503")),
-        (503, "²", Attempt(verdict=Verdict.RETRY, problem="HTTP 503")),
-        (503, "Fri, 31 Dec 2027 23:59:59 GMT", Attempt(verdict=Verdict.RETRY, problem="HTTP 503")),
+        (503, "-1", Attempt(verdict=Verdict.RETRY, problem="HTTP 503", pause=0.0)),
+        (503, "²", Attempt(verdict=Verdict.RETRY, problem="HTTP 503", pause=0.0)),
+        (503, "Fri, 31 Dec 2027 23:59:59 GMT", Attempt(verdict=Verdict.RETRY, problem="HTTP 503", pause=0.0)),
     ],
 )
 def test_the_code_of_the_answer_decides(code: int, retry_after: str, expected: Attempt) -> None:

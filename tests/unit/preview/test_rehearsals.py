@@ -15,7 +15,7 @@ from hearth.engine.ports import Evaluations
 from hearth.engine.work_queue import WorkQueue
 from hearth.model.child import Object
 from hearth.plan.resource.reversal import UndoGrade
-from hearth.preview import rehearsals
+from hearth.preview import previews, rehearsals
 from hearth.preview.changes import Action
 from hearth.preview.rehearsals import Rehearsal
 from support.fake_world import fake_world, preview_of
@@ -48,8 +48,8 @@ def job(image: str) -> Object:
     return resource("Job", api_version="batch/v1", spec={"template": {"spec": pod}})
 
 
-def rehearse(before: Object | None, after: Object) -> Rehearsal:
-    """The rehearsal of an edit of a Stack at rest. before, after: the resources."""
+def rehearse(before: Object | None, after: Object, **options: Any) -> Rehearsal:
+    """The rehearsal of an edit of a Stack at rest. before, after: the resources; options: of the edited spec."""
     found: list[Rehearsal] = []
 
     async def test(world: FakeWorld) -> None:
@@ -58,7 +58,7 @@ def rehearse(before: Object | None, after: Object) -> Rehearsal:
             await world.user.create(stack_manifests.make_stack({"template": {"resources": before}}))
             await asyncio.sleep(200)
         version = world.server.version
-        request = preview_of.make_request(world.server, {"template": {"resources": after}})
+        request = preview_of.make_request(world.server, {"template": {"resources": after}, **options})
         found.append(
             await rehearsals.rehearse(
                 FakeLiveCluster(world.server), request, now=preview_of.NOW, open_evaluations=evaluating
@@ -147,3 +147,25 @@ def test_many_steps_are_chosen_evenly() -> None:
 @pytest.mark.parametrize("total", [0, 1, 49])
 def test_few_steps_are_all_rehearsed(total: int) -> None:
     assert rehearsals.choose_limits(total, most=50) == list(range(total + 1))
+
+
+def test_a_change_that_waits_for_consent_is_not_rehearsed() -> None:
+    made = rehearse({"a": config(v="x"), "b": claim("1Gi")}, {"a": config(v="x")}, maxRemoved=0)
+
+    assert not made.is_reverted
+    assert [(each.resource, each.action) for each in made.unrehearsed] == [("b", Action.STOP)]
+    text = "\n".join("".join(part for part, _ in line) for line in rehearsal_output.list_lines(made))
+    assert "not rehearsed: b (" in text
+    assert "not everything is rehearsed; the rest comes back" in text
+
+
+@pytest.mark.parametrize("option", ["paused", "suspended"])
+def test_a_change_that_is_not_applied_cannot_be_rehearsed(option: str) -> None:
+    with pytest.raises(previews.PreviewFailed, match=f"spec.{option} is true"):
+        rehearse({"a": config(v="x")}, {"a": config(v="y")}, **{option: True})
+
+
+def test_a_stack_in_progress_cannot_be_rehearsed() -> None:
+    waiting = resource("PersistentVolumeClaim", spec={}, keys={"readyWhen": ["false"]})
+    with pytest.raises(previews.PreviewFailed, match="is in phase CreateInProgress"):
+        rehearse({"a": waiting}, {"a": config(v="y")})

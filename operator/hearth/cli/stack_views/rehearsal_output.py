@@ -43,6 +43,9 @@ def list_lines(rehearsal: Rehearsal) -> Iterator[Line]:
         last = details
     for note in preview.notes:
         yield [(f"note: {safe_text.one_line(note)}", "")]
+    for change in rehearsal.unrehearsed:
+        reason = f": {safe_text.one_line(change.reason or change.hook)}" if change.reason or change.hook else ""
+        yield [(f"not rehearsed: {name(change)}{reason}", "red")]
     if has_nested(rehearsal):
         yield [(NESTED, "")]
     yield [(summarize(rehearsal), "")]
@@ -91,6 +94,8 @@ def summarize(rehearsal: Rehearsal) -> str:
     bad = sum(1 for each in rehearsal.interruptions if not each.is_reverted)
     undo = rehearsal.preview.undo
     grade = f"; the grade of the change is {undo}" if undo is not None else ""
+    if not bad and rehearsal.unrehearsed:
+        return f"not everything is rehearsed; the rest comes back after each of {runs} interruptions{chosen}{grade}"
     if not bad:
         return f"everything comes back after each of {runs} interruptions{chosen}{grade}"
     return f"something does not come back after {bad} of {runs} interruptions{chosen}{grade}"
@@ -108,6 +113,7 @@ def to_output(rehearsal: Rehearsal) -> Object:
         "reverted": rehearsal.is_reverted,
         **({"undo": str(preview.undo)} if preview.undo is not None else {}),
         "interruptions": [write_interruption(each) for each in rehearsal.interruptions],
+        "unrehearsed": [preview_output.write_change(each) for each in rehearsal.unrehearsed],
         "notes": list(preview.notes),
         **({"rejection": preview.rejection} if preview.rejection else {}),
     }

@@ -184,7 +184,7 @@ class RevisionResources:
         return CleanupPolicy(
             protected_names=names,
             is_waived=target.is_cleanup_waived,
-            max_removed=max_removed if target.cause is TargetCause.SPEC else None,
+            max_removed=None if target.is_completed or target.cause is not TargetCause.SPEC else max_removed,
             preserves_data=target.cause is TargetCause.AUTOMATIC,
         )
 

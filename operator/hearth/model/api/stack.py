@@ -443,8 +443,8 @@ class StackSpec(ApiModel):
         default=None,
         json_schema_extra={"x-kubernetes-int-or-string": True, "minimum": 0, "pattern": "^([1-9][0-9]?|100)%$"},
     )
-    """How many resources a change of the Stack can remove without your consent: a number, or a percentage of its
-    resources, rounded down. If a change removes more, no object of a removed resource is deleted until you set the
+    """How many resources a change of the Stack can remove without your consent: a number, or a percentage of the
+    resources before the change, rounded down. If a change removes more, no object of a removed resource is deleted until you set the
     annotation `hearth.dev/cleanup`. With a percentage and fewer than four resources, the limit is one resource.
     Rollbacks, the deletion of the Stack, and collections with `updatePolicy.maxRemoved` are not limited. Default: no
     limit."""

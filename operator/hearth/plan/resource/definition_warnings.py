@@ -83,6 +83,8 @@ def find_lost_guards(before: Mapping[str, Any], after: Mapping[str, Any], *, pat
         yield f"{path}.deletionPolicy: was Abandon; the deletion of {objects} now deletes all objects in it; set it again to keep them"
     if before.get("protected") is True and after.get("protected") is not True:
         yield f"{path}.protected: was true; anyone with the right to delete {objects} can now do so; set it again to prevent that"
+    if before.get("maxRemoved") is not None and after.get("maxRemoved") is None:
+        yield f"{path}.maxRemoved: was {before['maxRemoved']}; a change can now remove all resources; set it again to limit that"
     account, successor = before.get("serviceAccountName"), after.get("serviceAccountName")
     if account and successor != account:
         rights = f"the rights of {successor}" if successor else "the rights of a Stack in its own namespace"

@@ -18,6 +18,7 @@ from hearth.plan.stack import cleanup, member_removals
 from hearth.plan.stack.cleanup import ObsoleteChildren
 from hearth.plan.stack.plan_index import PlanIndex
 from hearth.plan.state import internal_errors, stack_tree
+from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.plan.state.plan_input import PlanInput
@@ -38,14 +39,15 @@ PROTECTED: Final = "Protected"
 class Excess:
     """A change that removes more resources than `spec.maxRemoved` allows."""
 
-    removed: int
-    """Resources with objects that the target does not have."""
+    removed: frozenset[str]
+    """The resources of the earlier revisions that the target does not have."""
     total: int
-    """All resources with objects."""
+    """The number of all resources of the earlier revisions."""
     limit: int | str
 
     def __str__(self) -> str:
-        return f"{self.removed} of {self.total} resources are removed, more than spec.maxRemoved allows ({self.limit})"
+        number = len(self.removed)
+        return f"{number} of {self.total} resources are removed, more than spec.maxRemoved allows ({self.limit})"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ class DeletionGuard:
     """The requirements of resources whose deletion must be recorded first, because their requirements are unknown
     afterwards."""
     excess: Excess | None = None
-    """The removals beyond the limit, or None. All deletions of removed resources then wait."""
+    """The removals beyond the limit, or None. All deletions of these resources then wait."""
 
     @property
     def environment(self) -> ActiveEnvironment:
@@ -107,7 +109,7 @@ class DeletionGuard:
         if not isinstance(step, Delete) or step.child.resource in self.desired:
             return step
         child = step.child
-        if self.excess is not None:
+        if self.excess is not None and child.resource in self.excess.removed:
             self.held_deletions[uid] = HeldDeletion(child=child, is_excessive=True)
             return None
         if self.environment.is_unrestricted:
@@ -196,6 +198,8 @@ class CleanupPlanner:
         self._on_error = on_error
         self._by_resource: dict[str, tuple[Child, ...]] = {}
         self._users = UsageIndex()
+        self._decided: tuple[CleanupPolicy, Blueprint | None] = (plan_input.cleanup, None)
+        """What the last check of the removals used."""
         self._was = (False, False, False)
         """State at the last refresh: whether all resources were ready, whether any had failed, and whether the caches
         might lack objects."""
@@ -332,9 +336,7 @@ class CleanupPlanner:
         whether the caches may lack objects of the Stack.
         """
         found = (is_ready, self._index.has_stuck, may_miss)
-        excess, self.guard.excess = self.guard.excess, self._find_excess(observation.children)
-        if excess != self.guard.excess:
-            self.refresh_all()
+        self._refresh_excess(observation.children)
         if (found, short) != (self._was, self._short):
             self._was, self._short = found, short
             self.refresh_all()
@@ -350,25 +352,35 @@ class CleanupPlanner:
             for uid in changed:
                 self._refresh_safely(uid, self.obsolete.children.get(uid), observation)
 
+    def _refresh_excess(self, children: ObservedChildren) -> None:
+        """Compare the target with the earlier revisions, not with what exists: a count of objects falls while some are
+        deleted, so that the others would lose their protection.
+        """
+        decided = (self._input.cleanup, self._blueprint)
+        if decided[0] == self._decided[0] and decided[1] is self._decided[1] and decided[0].protected_names is not None:
+            return
+        self._decided = decided
+        excess, self.guard.excess = self.guard.excess, self._find_excess(children)
+        if excess != self.guard.excess:
+            self.refresh_all()
+
     def _find_excess(self, children: ObservedChildren) -> Excess | None:
-        """Return the removals beyond the limit, or None."""
+        """Return the removals beyond the limit, or None. If the earlier revisions are unknown, objects count instead."""
         policy = self._input.cleanup
         if policy.max_removed is None or policy.is_waived:
             return None
-        removed = sum(map(self._counts_as_removed, self._by_resource))
-        if not removed:
+        known = policy.protected_names
+        earlier = {*children.resources()} if known is None else set[str]().union(*known)
+        counted = {name for name in earlier if not self._has_own_limit(name)}
+        removed = frozenset(name for name in counted if name not in self._blueprint.resources)
+        if member_removals.is_within(len(removed), of=len(counted), most=policy.max_removed):
             return None
-        total = sum(1 for _ in children.resources())
-        if member_removals.is_within(removed, of=total, most=policy.max_removed):
-            return None
-        return Excess(removed=removed, total=total, limit=policy.max_removed)
+        return Excess(removed=removed, total=len(counted), limit=policy.max_removed)
 
-    def _counts_as_removed(self, name: str) -> bool:
-        """Return whether the target lacks a resource with obsolete objects, except for collections with limits."""
-        if name in self._blueprint.resources:
-            return False
+    def _has_own_limit(self, name: str) -> bool:
+        """Return whether a resource is a member of a collection that limits its removals."""
         collection = self._blueprint.collections.get(members.root_of(name))
-        return collection is None or collection.max_removed is None
+        return collection is not None and collection.max_removed is not None
 
     def _refresh_safely(self, uid: str, child: Child | None, observation: Observation) -> None:
         """Plan one object. After an internal error, the other objects continue."""

@@ -71,6 +71,10 @@ class ConditionTraits:
     """Command that `kubectl stack why` suggests for details, with {name} and {namespace}."""
 
 
+TOO_MANY_REMOVED: Final = "TooManyRemoved"
+"""The reason of a Stack that waits for consent, because a change removes too many resources."""
+STOPS: Final = (str(ConditionType.STOPPED), TOO_MANY_REMOVED)
+"""The reasons of `Ready` for a Stack that waits for a person."""
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
     ConditionType.PAUSED: ConditionTraits(
         meaning="`spec.paused` is true; the message lists the pending steps", event=Severity.NORMAL

@@ -13,13 +13,12 @@ from hearth.model.phases import ConditionType
 from hearth.model.text import enumeration
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
-from hearth.plan.resource import enforcement
+from hearth.plan.resource import enforcement, step_planning
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.condition_types import ExtraCondition
+from hearth.plan.state.condition_types import TOO_MANY_REMOVED, ExtraCondition
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 
-TOO_MANY_REMOVED = "TooManyRemoved"
 NAMED_AT_MOST = 20
 """Maximum entries of a list in the status."""
 
@@ -137,10 +136,13 @@ def has_excess(planner: StackPlanner) -> bool:
 
 def explain_excess(planner: StackPlanner, address: StackAddress) -> str:
     """Describe the deletions that wait for consent, and how to allow or avoid them. address: the Stack."""
-    held = (each for each in planner.deletion_guard.held_deletions.values() if each.is_excessive)
-    refs = enumeration.enumerate_names(sorted(str(each.child.ref) for each in held))
+    excess = planner.deletion_guard.excess
+    removed = excess.removed if excess is not None else ()
+    staying = (each for each in planner.cleanup.children.values() if each.resource in removed)
+    kept = (each for each in staying if not (each.deleting or step_planning.is_retained(each, planner.blueprint)))
+    refs = enumeration.enumerate_names(sorted(str(each.ref) for each in kept))
     return (
-        f"{planner.deletion_guard.excess}, so their objects stay: {refs}; to delete them: "
+        f"{excess}, so their objects stay: {refs}; to delete them: "
         f"{address.write_request('cleanup')}; to keep them, restore the resources"
     )
 
@@ -158,9 +160,10 @@ def explain(planner: StackPlanner, address: StackAddress) -> str:
     named = enumeration.enumerate_clauses(map(str, waits), count=len(waits))
     rules = planner.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
+    also = f"; {explain_excess(planner, address)}" if has_excess(planner) else ""
     return (
         f"stopped at a breakpoint: {named}; to continue: {address.write_continue(waits[0])}; "
-        f"or remove the entry from spec.environment.breakpoints{where}"
+        f"or remove the entry from spec.environment.breakpoints{where}{also}"
     )
 
 

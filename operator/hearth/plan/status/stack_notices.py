@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from hearth.model import value_class
 from hearth.model.phases import ConditionType
+from hearth.plan.state.condition_types import STOPS
 from hearth.plan.status import conditions, status_changes
 from hearth.plan.status.status_changes import StackEvent
 
@@ -25,12 +26,8 @@ class NoticeType(enum.StrEnum):
     DRIFTED = "drifted"
 
 
-OF_EVENTS: Final[Mapping[str, NoticeType]] = {
-    ConditionType.STOPPED: NoticeType.STOPPED,
-    ConditionType.DRIFTED: NoticeType.DRIFTED,
-    ConditionType.DRIFT_CONFLICT: NoticeType.DRIFTED,
-}
-"""The type of notice by the reason of the Event."""
+DRIFT: Final = (ConditionType.DRIFTED, ConditionType.DRIFT_CONFLICT)
+"""The conditions whose Event is a notice, while they are True."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,20 +45,24 @@ class StackNotice:
 def find_notices(
     before: Mapping[str, Any], after: Mapping[str, Any], events: Iterable[StackEvent]
 ) -> Iterator[StackNotice]:
-    """Yield the notices about a change of the status. events: those of the same change."""
+    """Yield the notices about a change of the status. events: those of the same change.
+
+    An object may choose the reason of a failure, but neither the phase nor the conditions.
+    """
     for event in events:
-        if (type_ := OF_EVENTS.get(event.reason)) is not None:
-            yield make_notice(type_, event.reason, event.message, after)
+        if event.reason in STOPS and str(after["phase"]).endswith("Stopped"):
+            yield make_notice(NoticeType.STOPPED, event.reason, event.message, after)
+        elif event.reason in DRIFT and conditions.find(after, event.reason).get("message") == event.message:
+            yield make_notice(NoticeType.DRIFTED, event.reason, event.message, after)
     ready = conditions.find(after, "Ready")
     is_failure = status_changes.is_true(after, "Stalled") and status_changes.is_new_outcome(before, after)
-    if is_failure and ready["reason"] not in OF_EVENTS and not is_retry(before, after):
-        # An object may choose the reason of a failure, but not the phase.
+    if is_failure and not is_repeated_failure(before, after):
         is_back = ready["reason"] == conditions.ROLLED_BACK and str(after["phase"]).endswith("Complete")
         type_ = NoticeType.ROLLED_BACK if is_back else NoticeType.FAILED
         yield make_notice(type_, ready["reason"], ready["message"], after)
 
 
-def is_retry(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+def is_repeated_failure(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Return whether a failed target was only tried again, as after a restart, and was not ready in between."""
     target, earlier = after.get("target") or {}, before.get("target") or {}
     old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")

@@ -9,7 +9,7 @@ from hearth.model import packing, phases, value_class
 from hearth.model.child import Object
 from hearth.model.phases import ConditionType, Phase
 from hearth.plan.state import condition_types
-from hearth.plan.state.condition_types import Severity
+from hearth.plan.state.condition_types import STOPS, Severity
 from hearth.plan.status import check_result, conditions
 from hearth.plan.target import target_status
 
@@ -113,9 +113,11 @@ def find_events(
 
 
 def find_stop(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
-    """Yield an Event if the Stack stopped at other breakpoints."""
+    """Yield an Event if the Stack stopped at other breakpoints, or for other removals."""
     old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
-    if new["reason"] == ConditionType.STOPPED and old.get("message") != new["message"]:
+    # An object may choose the reason of a failure, but not the phase.
+    is_stopped = str(after["phase"]).endswith("Stopped") and new["reason"] in STOPS
+    if is_stopped and old.get("message") != new["message"]:
         yield StackEvent(severity=Severity.NORMAL, reason=new["reason"], message=new["message"])
 
 

@@ -112,8 +112,9 @@ class ExpressionValidator:
 
     def check_names(self, parsed: Parsed, *, path: str, allowed: AllowedNames) -> bool:
         """Return whether every name exists and is allowed here."""
-        known = {*allowed.names, *self.constants} if allowed.reads_constants else allowed.names
-        wrong = [root for root in parsed.roots if root not in known]
+        constants = self.constants if allowed.reads_constants else frozenset[str]()
+        wrong = [root for root in parsed.roots if root not in allowed.names and root not in constants]
+        known = {*allowed.names, *constants} if wrong else constants
         for root in wrong:
             if root in self.scope.types:
                 message = allowed.rule

@@ -21,6 +21,7 @@ from hearth.model.instance_fields import OPTIONS, SECRET
 from hearth.model.tenancy import DefinerAccount
 from hearth.template.cel import cel_environment, expressions
 from hearth.template.cel.expression_validator import ExpressionValidator
+from hearth.template.cel.expressions import Parsed
 from hearth.template.cel.type_checker import TypeScope
 from hearth.template.compiler.template_constants import CONDITIONS, Constants
 from hearth.template.parser.template_parser import VALUES
@@ -307,19 +308,33 @@ def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
         # Sensitive values have a placeholder in the status.
         if isinstance(each, dict) and each.get("sensitive") is not True
     }
-    constants = Constants("", {word: template.get(word) or {} for word in (CONDITIONS, VALUES)})
+    is_sensitive = len(rules) < len(template.get("parameters") or {})
+    constants = Constants("", {word: object_fields.mapping(template, word) for word in (CONDITIONS, VALUES)})
     known = {"params": parameters.find_shape(rules), **constants.find_shapes()}
     chunked_work.finish(constants.examine(ExpressionValidator(scope=TypeScope(known), constants=constants.roots)))
     # Those that read a sensitive parameter have a placeholder as well.
+    for key, expression in list(constants.expressions.items()):
+        if is_sensitive and reads_all_parameters(expression.parsed):
+            del constants.expressions[key]
     scope = TypeScope({**known, **constants.find_shapes(sound_only=True)})
     found = {
-        name: find_value_type(each.get("value"), scope) for name, each in outputs.items() if isinstance(each, dict)
+        name: find_value_type(each.get("value"), scope, is_sensitive=is_sensitive)
+        for name, each in outputs.items()
+        if isinstance(each, dict)
     }
     return {name: type_ for name, type_ in found.items() if type_}
 
 
-def find_value_type(value: Any, scope: TypeScope) -> str:
-    """Return the type of a value with expressions, or "" if only its evaluation shows it."""
+def reads_all_parameters(parsed: Parsed) -> bool:
+    """Return whether an expression reads `params` as a whole, and thus sensitive parameters as well."""
+    return any(read.root == "params" and not read.path for read in parsed.reads.reads)
+
+
+def find_value_type(value: Any, scope: TypeScope, *, is_sensitive: bool) -> str:
+    """Return the type of a value with expressions, or "" if only its evaluation shows it.
+
+    is_sensitive: whether any parameter is.
+    """
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
@@ -330,7 +345,10 @@ def find_value_type(value: Any, scope: TypeScope) -> str:
         parts = interpolation.parse(value)
         if len(parts) != 1 or not isinstance(parts[0], ExpressionSource) or NAMES_OF_OBJECTS.fullmatch(parts[0].text):
             return "string"
-        checked = scope.check(expressions.parse(parts[0].text))
+        parsed = expressions.parse(parts[0].text)
+        if is_sensitive and reads_all_parameters(parsed):
+            return ""
+        checked = scope.check(parsed)
     except (UnterminatedExpression, cel_environment.CelCompileError):
         return ""
     return "" if checked.faults else RESULT_TYPES.get(checked.result, "")

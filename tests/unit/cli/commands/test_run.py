@@ -18,7 +18,7 @@ FLAGS = (
     "definition-groups definition-accounts default-service-account other-clusters clusters-memory "
     "allow-loopback-clusters http-address webhook-address webhook-secret webhook-configuration check-authors "
     "log-format log-level max-concurrent-writes max-backoff leader-election ignore-leader lease-name "
-    "lease-duration renew-deadline retry-period shards shard profile"
+    "lease-duration renew-deadline retry-period shards shard notification-dir notification-format notification-source profile"
 ).split()
 
 

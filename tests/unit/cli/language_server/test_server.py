@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,6 @@ import click.testing
 import pytest
 
 from hearth.cli import main
-from hearth.cli.language_server import server
-from hearth.cli.language_server.kinds_source import KindsSource
 from hearth.model import limits
 from support.real.language_client import CURSOR, LanguageClient
 
@@ -354,13 +353,20 @@ def test_a_cluster_that_does_not_answer_ends_the_command(tmp_path: Path) -> None
     assert result.stderr == f"Error: no kubeconfig at {tmp_path}/none; pass one with --kubeconfig\n"
 
 
-async def test_the_folder_of_the_editor_provides_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+LINT = """
+import asyncio, sys
+from hearth.cli.language_server import server
+from hearth.cli.language_server.kinds_source import KindsSource
+found = asyncio.run(server.Linter(KindsSource()).find(sys.argv[1]))
+sys.exit(any(each["message"] == server.LOST for each in found))
+"""
+
+
+def test_the_folder_of_the_editor_provides_no_code(tmp_path: Path) -> None:
     evidence = tmp_path / "ran"
     (tmp_path / "hearth").mkdir()
     (tmp_path / "hearth" / "__init__.py").write_text(f"open({str(evidence)!r}, 'w')")
-    monkeypatch.chdir(tmp_path)
 
-    found = await server.Linter(KindsSource()).find(HEAD)
+    subprocess.run([sys.executable, "-P", "-c", LINT, HEAD], cwd=tmp_path, check=True)
 
     assert not evidence.exists()
-    assert all(each["message"] != server.LOST for each in found)

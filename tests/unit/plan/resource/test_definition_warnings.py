@@ -133,6 +133,7 @@ def test_a_name_that_the_api_server_rejects_is_a_mistake(api_version: str, kind:
         ({"deletionPolicy": "Abandon"}, {}, "spec.deletionPolicy: was Abandon; the deletion of this Stack now deletes"),
         ({"deletionPolicy": "Abandon"}, {"deletionPolicy": "Delete"}, "spec.deletionPolicy: was Abandon"),
         ({"protected": True}, {"protected": False}, "spec.protected: was true"),
+        ({"maxRemoved": 0}, {}, "spec.maxRemoved: was 0; a change can now remove all resources"),
         ({"serviceAccountName": "a"}, {}, "now written with the rights of a Stack in its own namespace"),
         ({"serviceAccountName": "a"}, {"serviceAccountName": "b"}, "was a; the objects of this Stack are now written"),
     ],

@@ -63,6 +63,21 @@ def find_types(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Noti
             [(NoticeType.FAILED, "RolledBack")],
             id="an object chooses the reason of its failure",
         ),
+        *(
+            pytest.param(
+                AT_WORK,
+                make_status("UpdateFailed", ("False", reason), "Stalled"),
+                [(NoticeType.FAILED, reason)],
+                id=f"an object chooses the reason {reason}",
+            )
+            for reason in ("Stopped", "TooManyRemoved", "Drifted", "DriftConflict")
+        ),
+        pytest.param(
+            AT_WORK,
+            make_status("UpdateStopped", ("False", "TooManyRemoved"), "Stopped"),
+            [(NoticeType.STOPPED, "TooManyRemoved")],
+            id="too many removals",
+        ),
         pytest.param(
             FAILED,
             make_status("UpdateFailed", ("False", "Denied"), "Stalled", message="other", generation=2),

@@ -49,8 +49,8 @@ FIELD: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9_-]{0,62}(?:\.[A-Za-z0-9_-]{1,63
 """Matches a path that may name a field of a manifest."""
 PART: Final = re.compile(r"\[([^\]]+)\]|([^.\[\]]+)")
 """Matches a part of a path: an item, or a field."""
-PARAMETERS: Final = re.compile(r"\bparams\b")
-"""Matches the parameters in an expression of a template."""
+PARAMETERS: Final = re.compile(r"\b(params|values|item|key|index)\b")
+"""Matches, in an expression of a template, the parameters and the names that usually depend on them."""
 MESSAGE_LENGTH: Final = 4096
 """Characters of a message that are searched for paths. A status may be forged."""
 FREE: Final = "adoptionPolicy: Adopt"
