@@ -381,16 +381,18 @@ def make_filter(
 
     def hide(change: Change) -> Change:
         fields = tuple(hide_field(change, each) for each in change.fields)
-        return redact_change(dataclasses.replace(change, fields=fields, undo=grade(change)), texts)
+        shown = redact_change(dataclasses.replace(change, fields=fields), texts)
+        lost = find_lost_secret(change)
+        return shown if lost is None else dataclasses.replace(shown, undo=lost)
 
-    def grade(change: Change) -> Undo | None:
+    def find_lost_secret(change: Change) -> Undo | None:
         if change.undo is None or change.undo.grade is UndoGrade.ONE_WAY or change.resource not in hidden:
-            return change.undo
+            return None
         stated = [path for manifest in before.get(change.resource, ()) for path in find_sensitive(manifest, texts)]
         for each in change.fields:
             if any(map(functools.partial(is_same_value, change, each.path), stated)) and is_other_secret(each, texts):
-                return reversal.make_one_way(each.text, UNSTORED)
-        return change.undo
+                return reversal.make_one_way(redaction.redact(each.text, texts), UNSTORED)
+        return None
 
     def hide_field(change: Change, each: FieldChange) -> FieldChange:
         is_secret = change.ref is not None and (change.ref.group, change.ref.kind) == ("", "Secret")
