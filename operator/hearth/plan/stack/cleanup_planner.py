@@ -356,6 +356,8 @@ class CleanupPlanner:
         """Compare the target with the earlier revisions, not with what exists: a count of objects falls while some are
         deleted, so that the others would lose their protection.
         """
+        if self._input.cleanup.max_removed is None and self.guard.excess is None:
+            return
         decided = (self._input.cleanup, self._blueprint)
         if decided[0] == self._decided[0] and decided[1] is self._decided[1] and decided[0].protected_names is not None:
             return
