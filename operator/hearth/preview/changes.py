@@ -8,9 +8,9 @@ from dataclasses import field
 from hearth.model import value_class
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
+from hearth.plan.ownership.field_changes import FieldChange
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
-from hearth.preview.field_changes import FieldChange
 
 
 class Action(enum.StrEnum):

@@ -15,9 +15,9 @@ from hearth.model.errors import ApiStatusError
 from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
-from hearth.plan.ownership import apply_obstacles
+from hearth.plan.ownership import apply_obstacles, field_changes
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.preview import field_changes, object_copies
+from hearth.preview import object_copies
 from hearth.preview.assumptions import UnknownValues
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.object_copies import DryRunWrite, ObjectCopies, ObjectCopy, Place

@@ -14,7 +14,7 @@ from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
-from hearth.preview import field_changes
+from hearth.plan.ownership import field_changes
 
 Place: TypeAlias = tuple[str, str, str, str]
 """Group, kind, namespace and name."""

@@ -21,6 +21,8 @@ from hearth.model import kinds, members, names, object_fields, value_class, work
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import environment_rules
+from hearth.plan.ownership import field_changes
+from hearth.plan.ownership.field_changes import FieldChange
 from hearth.plan.resource import (
     data_kinds,
     exclusive_things,
@@ -47,10 +49,9 @@ from hearth.plan.state.steps import (
 )
 from hearth.plan.status import status_builder
 from hearth.plan.target.target import TargetCause
-from hearth.preview import field_changes, object_copies
+from hearth.preview import object_copies
 from hearth.preview.assumptions import UnknownValues
 from hearth.preview.changes import Action, Change
-from hearth.preview.field_changes import FieldChange
 from hearth.preview.object_copies import DryRunWrite
 from hearth.preview.preview_world import PreviewWorld
 from hearth.template.blueprint import Completion, Replacement

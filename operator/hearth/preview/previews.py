@@ -18,15 +18,16 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction, times
 from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
+from hearth.plan.ownership import field_changes
+from hearth.plan.ownership.field_changes import ABSENT, Absent, FieldChange, FieldPath
 from hearth.plan.resource import definition_warnings, enforcement, reversal, step_planning
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.target import change_hold
 from hearth.plan.target.change_hold import ChangeHold
-from hearth.preview import field_changes, object_copies, preview_run, preview_world, recognition
+from hearth.preview import object_copies, preview_run, preview_world, recognition
 from hearth.preview.changes import Action, Change, Preview
-from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.object_copies import ObjectCopy
 from hearth.preview.preview_run import NestedStack, PreviewRun

@@ -18,6 +18,7 @@ from hearth.model import field_paths, members, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
 from hearth.model.field_paths import ElementPath
+from hearth.plan.ownership import field_changes
 from hearth.plan.resource import drift, finished_run
 from hearth.plan.resource.resource_planner import ResourcePlanner
 from hearth.plan.stack import options
@@ -30,7 +31,7 @@ from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import conditions
 from hearth.plan.target import target_status
 from hearth.plan.target.target import Target
-from hearth.preview import field_changes, object_copies, preview_world
+from hearth.preview import object_copies, preview_world
 from hearth.preview.preview_world import PreviewWorld
 from hearth.template.blueprint import Blueprint, ReadValue
 from hearth.template.cel.evaluation import Unevaluated

@@ -20,11 +20,12 @@ from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.text import redaction
+from hearth.plan.ownership import field_changes
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import UndoGrade
 from hearth.plan.state import steps
 from hearth.plan.state.steps import Delete, Detach, Step
-from hearth.preview import empty_cluster, field_changes, object_copies, preview_world, previews, recognition
+from hearth.preview import empty_cluster, object_copies, preview_world, previews, recognition
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.copied_workload_cluster import CopiedWorkloadCluster
 from hearth.preview.live_cluster import LiveCluster

@@ -17,7 +17,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import STACK
-from hearth.preview import field_changes
+from hearth.plan.ownership import field_changes
 from hearth.preview.changes import Action, Preview
 from support.checks import members
 from support.real import real_user

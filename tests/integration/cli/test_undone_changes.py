@@ -21,9 +21,9 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Mode, Tenancy
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, STACK, VOLUME_CLAIM
+from hearth.plan.ownership import field_changes
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
-from hearth.preview import field_changes
 from hearth.preview.changes import Preview
 from support.real import operator_fleet
 from support.real.real_user import RealUser

@@ -17,9 +17,9 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Boundary
+from hearth.plan.ownership import field_changes
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.state.steps import Apply
-from hearth.preview import field_changes
 from support.units.blueprints import HASHER
 
 OURS = "hearth:test/shop"

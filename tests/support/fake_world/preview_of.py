@@ -10,7 +10,8 @@ from typing import Any
 from hearth.kube.objects import controller_revision
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.preview import field_changes, previews
+from hearth.plan.ownership import field_changes
+from hearth.preview import previews
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.preview_world import PreviewRequest
 from support.checks import members

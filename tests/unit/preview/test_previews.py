@@ -15,9 +15,9 @@ import pytest
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.ownership.field_changes import ABSENT
 from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
-from hearth.preview.field_changes import ABSENT
 from hearth.preview.previews import UNSTORED
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld

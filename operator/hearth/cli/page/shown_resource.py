@@ -21,9 +21,9 @@ from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import child as child_module
 from hearth.model import limits, names, object_fields, value_class
 from hearth.model.well_known_kinds import POD
-from hearth.preview import field_changes
+from hearth.plan.ownership import field_changes
+from hearth.plan.ownership.field_changes import Absent, FieldPath
 from hearth.preview.changes import Preview
-from hearth.preview.field_changes import Absent, FieldPath
 from hearth.template.text import kubectl_yaml
 
 AgedEntry: TypeAlias = tuple[str, TimelineEntry]

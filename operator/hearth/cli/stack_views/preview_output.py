@@ -18,10 +18,10 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
+from hearth.plan.ownership.field_changes import Absent, FieldChange
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
-from hearth.preview.field_changes import Absent, FieldChange
 
 Line: TypeAlias = list[tuple[str, str]]
 """Segments of text with their styles."""

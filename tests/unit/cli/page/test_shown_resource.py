@@ -14,8 +14,8 @@ from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, names
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.well_known_kinds import POD
+from hearth.plan.ownership.field_changes import ABSENT, FieldChange
 from hearth.preview.changes import Action, Change, Preview
-from hearth.preview.field_changes import ABSENT, FieldChange
 
 WEB = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 REF = ObjectRef(group="apps", kind="Deployment", namespace="prod", name="web")

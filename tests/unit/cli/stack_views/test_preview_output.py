@@ -12,10 +12,10 @@ from hearth.cli.stack_views import preview_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.ownership.field_changes import ABSENT, FieldChange
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
-from hearth.preview.field_changes import ABSENT, FieldChange
 from hearth.template.instances.instance_form import InstanceForm
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.child import Object
-from hearth.preview import field_changes
+from hearth.plan.ownership import field_changes
 
 
 def find(old: Any, new: Any) -> list[str]:
