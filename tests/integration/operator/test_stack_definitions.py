@@ -122,7 +122,8 @@ class Cluster:
                         return
                     await asyncio.sleep(POLL)
         except TimeoutError:
-            raise AssertionError(f"{name} is not so: {found}") from None
+            state = await definition_leftovers.describe(self.user.connection)
+            raise AssertionError(f"{name} is not so: {found}{state}") from None
 
 
 def find_rollout(status: dict[str, Any]) -> dict[str, Any]:
@@ -312,12 +313,13 @@ async def preview_instances(cluster: Cluster, pages: Pages, paster: Paster, fold
     assert await cluster.list_pages() == pages
 
 
-async def show_history(paster: Paster) -> None:
+async def show_history(cluster: Cluster, paster: Paster) -> None:
     """The revisions of the definition so far: the second and the third were rolled back."""
     stack = paster.stack
     history = await stack.expect("rollout", "history", "sites")
     rows = [line.split() for line in history.splitlines()]
-    assert [row[0] for row in rows] == ["REVISION", "1", "2", "3"], history
+    if [row[0] for row in rows] != ["REVISION", "1", "2", "3"]:
+        raise AssertionError(history + await definition_leftovers.describe(cluster.user.connection))
     assert "completed" in rows[1]
     assert "failed" in rows[3]
     assert "not a key!" in await stack.expect("rollout", "history", "sites", "1", "3")
@@ -345,7 +347,7 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     assert "no further instances are changed" in again
     assert "the rollout is not in a pause after a wave" in await stack.expect("rollout", "promote", "sites", code=1)
 
-    await show_history(paster)
+    await show_history(cluster, paster)
     await stack.expect("rollout", "pause", "sites")
     await cluster.replace_spec(make_definition({"layout": "one"})["spec"])
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "Paused")

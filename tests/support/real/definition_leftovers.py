@@ -6,25 +6,45 @@ Only its operator could delete them normally, but its key is lost.
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from typing import Any
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
 from support.real.operator_fleet import PATIENCE
 from support.real.real_world import POLL
 
 
 async def clear(connection: Connection, group: str) -> None:
-    """Delete all kinds of that API group with their objects and definitions, and wait for the deletion."""
-    for crd in await list_all(connection, CUSTOM_RESOURCE_DEFINITION):
-        if crd["spec"]["group"] == group:
-            await delete_kind(connection, crd)
+    """Delete all definitions and kinds of that API group with their objects, and wait for the deletion.
+
+    The definitions are deleted first, because an operator that still runs creates the kind of an existing one again.
+    """
     for definition in await list_all(connection, STACK_DEFINITION):
         if definition["spec"]["group"] == group:
             await delete(connection, STACK_DEFINITION, definition)
+    for crd in await list_all(connection, CUSTOM_RESOURCE_DEFINITION):
+        if crd["spec"]["group"] == group:
+            await delete_kind(connection, crd)
+
+
+async def describe(connection: Connection) -> str:
+    """All revisions of StackDefinitions, and all operators on this machine that serve some: explains a failed test."""
+    revisions = [
+        f"{each['metadata']['namespace']}/{each['metadata']['name']} {each['metadata']['creationTimestamp']}"
+        for each in await list_all(connection, CONTROLLER_REVISION)
+        if any(owner["kind"] == STACK_DEFINITION.name for owner in each["metadata"].get("ownerReferences") or ())
+    ]
+    return "\n".join(["", *revisions, *await asyncio.to_thread(list_definers)])
+
+
+def list_definers() -> list[str]:
+    """The operators on this machine that serve StackDefinitions: process, seconds since its start, command line."""
+    listing = subprocess.run(["ps", "-axww", "-o", "pid=,etimes=,args="], capture_output=True, text=True, check=True)
+    return [each for each in listing.stdout.splitlines() if "--definition-groups" in each]
 
 
 async def delete_kind(connection: Connection, crd: dict[str, Any]) -> None:
