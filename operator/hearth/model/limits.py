@@ -20,6 +20,10 @@ INTEGER_DIGITS = 20
 """Digits of an integer as text: 64 bits have 19 and a sign. Python fails to convert 4,300."""
 SIGNATURE_LENGTH = 200
 """Characters of a child's signature: the longest that Hearth writes has 159."""
+APPROVAL_LENGTH = 4_096
+"""Characters of the stamp of a StackPlan, and of a request for one: names of users have some hundred."""
+APPROVAL_REASON = 500
+"""Characters of the reason that a user gives for a decision about a StackPlan. The rest is cut."""
 UNPROVEN_NAMED = 20
 """Unsigned objects that one Stack's Events name. Thousands of forged objects cause no more Events."""
 CHECK_DRY_RUNS = 100

@@ -1,0 +1,139 @@
+"""Writes and reads the stamp of a StackPlan: who approved or rejected it, and when, signed with the operator's key.
+
+The signature covers the namespace, name, UID and digest of the plan, so a copy of the stamp is not valid on another
+plan, nor on one that was created again with the same name.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+import orjson
+
+from hearth.model import limits, value_class
+from hearth.model.signatures import Signatures, Signer
+from hearth.model.text import times
+
+PURPOSE = "approval"
+"""The purpose of the signature. Signatures for other purposes are not valid for an approval."""
+DIGITS = 8
+"""The fewest digits of a digest that a decision gives."""
+_PREFIX = re.compile(r"[0-9a-f]{8,64}")
+_REQUEST = re.compile(r"(\S+)(?:\s+(.*))?", re.DOTALL)
+
+
+class Decision(enum.StrEnum):
+    """What a user decided about a plan."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class PlanIdentity:
+    """The plan that a stamp is valid for."""
+
+    namespace: str
+    name: str
+    uid: str
+    digest: str
+    """The whole digest of the change."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A decision about a plan."""
+
+    decision: Decision
+    user: str
+    """Name of the user, as the API server authenticated it."""
+    time: str
+    """RFC 3339, UTC, to the second."""
+    reason: str = ""
+    """Why, in the user's words."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionRequest:
+    """The value of the annotation with which a user decides: a prefix of the digest, and perhaps a reason."""
+
+    digest: str
+    reason: str = ""
+
+    def matches_digest(self, digest: str) -> bool:
+        """Return whether it gives enough digits of that digest, and the right ones."""
+        return _PREFIX.fullmatch(self.digest) is not None and digest.startswith(self.digest)
+
+
+def parse_request(text: str) -> DecisionRequest:
+    """Parse the value of the annotation. Any text has a result; a long reason is cut."""
+    found = _REQUEST.fullmatch(text[: limits.APPROVAL_LENGTH].strip())
+    if found is None:
+        return DecisionRequest(digest="")
+    digest, reason = found.groups(default="")
+    return DecisionRequest(digest=digest.lower(), reason=reason[: limits.APPROVAL_REASON])
+
+
+def sign_approval(approval: Approval, plan: PlanIdentity, *, signer: Signer) -> str:
+    """Return the text of the annotation.
+
+    Raises ValueError if the texts are too long for `read_approval`, or cannot be signed.
+    """
+    text = _write(approval, plan, signer.sign(PURPOSE, _describe(approval, plan)))
+    if len(text) > limits.APPROVAL_LENGTH:
+        raise ValueError(f"the approval has {len(text)} characters; at most {limits.APPROVAL_LENGTH} are possible")
+    return text
+
+
+def read_approval(text: object, plan: PlanIdentity, *, signatures: Signatures) -> Approval | None:
+    """Return the decision that the annotation proves for that plan, or None if it proves nothing. Never raises.
+
+    Only the exact text of `sign_approval` counts: no key is ignored, and none occurs twice, so that every reader of the
+    annotation sees the same user.
+    """
+    if not isinstance(text, str) or len(text) > limits.APPROVAL_LENGTH:
+        return None
+    try:
+        fields = orjson.loads(text)
+        if not all(isinstance(each, str) for each in fields.values()):
+            return None
+        signature = fields["signature"]
+        approval = _parse(fields)
+        is_exact = _write(approval, plan, signature) == text
+        return approval if is_exact and _is_signed(approval, plan, signature, signatures) else None
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _parse(fields: dict[str, str]) -> Approval:
+    times.parse_time(fields["time"])
+    return Approval(
+        decision=Decision(fields["decision"]),
+        user=fields["user"],
+        time=fields["time"],
+        reason=fields.get("reason", ""),
+    )
+
+
+def _is_signed(approval: Approval, plan: PlanIdentity, signature: str, signatures: Signatures) -> bool:
+    return signatures.is_signed(PURPOSE, _describe(approval, plan), signature)
+
+
+def _write(approval: Approval, plan: PlanIdentity, signature: str) -> str:
+    reason = {"reason": approval.reason} if approval.reason else {}
+    fields = {
+        "decision": str(approval.decision),
+        "user": approval.user,
+        "time": approval.time,
+        **reason,
+        "digest": plan.digest,
+        "signature": signature,
+    }
+    return orjson.dumps(fields).decode()
+
+
+def _describe(approval: Approval, plan: PlanIdentity) -> list[str]:
+    """Return the signed content."""
+    whose = [plan.namespace, plan.name, plan.uid, plan.digest]
+    return [*whose, str(approval.decision), approval.user, approval.time, approval.reason]
