@@ -147,6 +147,7 @@ def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
         "healthmarks.hearth.dev.yaml",
         "resourcegroups.hearth.dev.yaml",
         "stacksnapshots.hearth.dev.yaml",
+        "stackplans.hearth.dev.yaml",
         "stacktemplates.hearth.dev.yaml",
         "stackdefinitions.hearth.dev.yaml",
     }

@@ -245,7 +245,7 @@ def test_all_custom_resource_definitions_are_one_file(tmp_path: Path) -> None:
     release_files.write_crds(tmp_path / "crds.yaml")
 
     kinds = re.findall(r"^---\n(?:.*\n)*?kind: (\w+)$", (tmp_path / "crds.yaml").read_text(), re.MULTILINE)
-    assert kinds == ["CustomResourceDefinition"] * 6
+    assert kinds == ["CustomResourceDefinition"] * 7
 
 
 def make_cluster_service_version() -> dict[str, Any]:

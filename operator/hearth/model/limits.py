@@ -284,6 +284,18 @@ SNAPSHOT_VOLUMES = 500
 """PersistentVolumeClaims in one StackSnapshot. Each takes 300 bytes of its status."""
 SNAPSHOT_CONTENT_BYTES = 196_608
 """Bytes of the record of a StackSnapshot's content: 300 for each volume, and some more. A longer one is not written or read."""
+PLAN_STEPS = 500
+"""Steps of one StackPlan. A person cannot read more, and a plan takes some 300 bytes of etcd for each."""
+PLAN_FIELDS = 100
+"""Changed fields of one step of a StackPlan: a step of more replaces most of an object."""
+PLAN_RISKS = 8
+"""Reasons why one step of a StackPlan is risky: one for each rule."""
+PLAN_UNKNOWN = 100
+"""Values of one StackPlan that are unknown until run time, which its message lists."""
+PLAN_TEXT = 512
+"""Characters of one text in a StackPlan: a field's path, a reason, a name."""
+PLAN_BYTES = 768 * 1024
+"""Bytes of one StackPlan: half of what etcd accepts, because `managedFields` and an approval are added."""
 CLAIMS_BEYOND_REPLICAS = 1_000
 """Replicas of one StatefulSet whose claims are looked for: with several templates, more than `SNAPSHOT_VOLUMES`."""
 CLAIMS_MISSING = 1_000

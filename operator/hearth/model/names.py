@@ -84,6 +84,13 @@ ANNOTATION_SUSPENDED = "hearth.dev/suspended"
 REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 
+REQUEST_APPROVE = "hearth.dev/approve"
+"""On a StackPlan, the beginning of its digest: approves the plan. The webhook checks the right of the user."""
+REQUEST_REJECT = "hearth.dev/reject"
+"""On a StackPlan, the beginning of its digest: rejects the plan."""
+ANNOTATION_APPROVAL = "hearth.dev/approval"
+"""On a StackPlan: the decision of a user, signed. Only the webhook writes it."""
+
 ANNOTATION_OFFERED = "hearth.dev/offered"
 """On a child that its Stack no longer needs: another Stack of the same tree may take it over. See
 `hearth.engine.relatives`.
@@ -267,6 +274,15 @@ def volume_snapshot_name(*, snapshot: str, snapshot_uid: str, namespace: str, cl
     """Make the name of the VolumeSnapshot that a StackSnapshot takes of a claim."""
     suffix = digest(snapshot_uid, namespace, claim)
     return f"{f'{snapshot}-{claim}'[: NAME_LENGTH - DIGEST_LENGTH - 1].rstrip('-.')}-{suffix}"
+
+
+PLAN_DIGITS = 8
+"""Digits of a plan's digest in its name, and the fewest that an approval gives."""
+
+
+def stack_plan_name(*, stack: str, digest: str) -> str:
+    """Make the name of the StackPlan with that digest."""
+    return f"{shorten(stack, length=NAME_LENGTH - PLAN_DIGITS - 1)}-{digest[:PLAN_DIGITS]}"
 
 
 def identity(*, stack_uid: str, group: str, kind: str, namespace: str, name: str) -> str:

@@ -287,6 +287,7 @@ STACK_KINDS: Mapping[str, Kind] = {served.kind.name: served.kind for served in (
 """The kinds whose objects own children, by name."""
 HEALTH_MARK = hearth_kind("HealthMark", "healthmarks")
 STACK_SNAPSHOT = hearth_kind("StackSnapshot", "stacksnapshots")
+STACK_PLAN = hearth_kind("StackPlan", "stackplans")
 STACK_DEFINITION = hearth_kind("StackDefinition", "stackdefinitions", namespaced=False)
 STACK_TEMPLATE = hearth_kind("StackTemplate", "stacktemplates", namespaced=False)
 CONFIG_MAP = built_in("", "ConfigMap", "configmaps", immutable_when_said, has_status=False)
@@ -316,6 +317,7 @@ BUILT_IN = (
         RESOURCE_GROUP,
         HEALTH_MARK,
         STACK_SNAPSHOT,
+        STACK_PLAN,
         STACK_TEMPLATE,
         STACK_DEFINITION,
         CONFIG_MAP,

@@ -14,7 +14,7 @@ from typing import Any
 import pydantic
 
 from hearth.model import names
-from hearth.model.api import health_mark, resource_group, stack, stack_definition, stack_snapshot
+from hearth.model.api import health_mark, resource_group, stack, stack_definition, stack_plan, stack_snapshot
 
 DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
 """Keywords of pydantic's schema that are omitted or converted."""
@@ -91,6 +91,14 @@ SNAPSHOT_COLUMNS = (
     message_column("Content of the snapshot, the reason why it waits, or the error."),
 )
 
+PLAN_COLUMNS = (
+    column("Stack", ".spec.stackRef.name"),
+    PHASE_COLUMN,
+    column("Undo", ".spec.undo", description="How a rollback undoes the change."),
+    column("Digest", ".spec.digest", priority=1),
+    AGE_COLUMN,
+    message_column("What to do next."),
+)
 
 DEFINITION_COLUMNS = (
     column("Kind", ".spec.names.kind"),
@@ -110,6 +118,7 @@ def make_crds() -> tuple[dict[str, Any], ...]:
         make_crd(resource_group.ResourceGroup, short_name="rg", columns=GROUP_COLUMNS, scale=SCALE),
         make_crd(health_mark.HealthMark, short_name="mark", columns=MARK_COLUMNS),
         make_crd(stack_snapshot.StackSnapshot, short_name="ssnap", columns=SNAPSHOT_COLUMNS),
+        make_crd(stack_plan.StackPlan, short_name="splan", columns=PLAN_COLUMNS),
         make_crd(stack.StackTemplate, short_name="stt", columns=(AGE_COLUMN,), is_namespaced=False),
         make_crd(stack_definition.StackDefinition, short_name="sd", columns=DEFINITION_COLUMNS, is_namespaced=False),
     )
