@@ -306,6 +306,8 @@ async def preview_instances(cluster: Cluster, pages: Pages, paster: Paster, fold
     both = await diff(changed, make(5, title="other", look="fancy"), code=1)
     assert f"{COUNT} of {COUNT} objects change" in both
     assert "data.layout: fancy" in both
+    entries = json.loads((await paster.stack.run("diff", "-f", str(file), "-o", "json")).stdout)
+    assert [each["kind"] for each in entries] == ["StackDefinition", *[f"{SITE.name}.{GROUP}"] * (COUNT + 1)]
     books = make_definition({}, kind=dataclasses.replace(SITE, name="Book", plural="books"))
     book = {**make(1, title="new"), "kind": "Book"}
     assert "configmap/site-1-page" in await diff(books, book, code=1)

@@ -237,7 +237,9 @@ def test_each_format_of_the_preview_of_a_definition_has_all_notes(capsys: pytest
 
     printed = {}
     for output in ("text", "markdown", "json"):
-        diff_command.write_definition_preview(made, output=output)
+        writer = diff_command.PreviewWriter(output)
+        writer.write_definition(made)
+        writer.finish()
         printed[output] = capsys.readouterr().out
 
     for output in ("text", "markdown"):
@@ -253,6 +255,28 @@ def test_each_format_of_the_preview_of_a_definition_has_all_notes(capsys: pytest
         "pinned": 3,
         "unfit": ["b/shop: spec.title: too long"],
     }
+
+
+def test_json_of_definitions_and_other_objects_is_one_array(capsys: pytest.CaptureFixture[str]) -> None:
+    kind = Kind(group="platform.example", version="v1", name="WebApp", plural="webapps", namespaced=True)
+    form = InstanceForm(definition="webapps.platform.example", number=2, packed_template=b"{}")
+    preview = make()
+    definition = DefinitionPreview(name="webapps.platform.example", kind=kind, form=form, previews=(preview,))
+    writer = diff_command.PreviewWriter("json")
+
+    writer.write_refusal("pages.platform.example", [Mistake(path="spec.template", message="no")])
+    writer.write_definition(definition)
+    writer.write([preview])
+    writer.write([])
+    writer.finish()
+
+    entries = json.loads(capsys.readouterr().out)
+    assert [(each["kind"], each["name"]) for each in entries] == [
+        ("StackDefinition", "pages.platform.example"),
+        ("StackDefinition", "webapps.platform.example"),
+        ("Stack", "shop"),
+        ("Stack", "shop"),
+    ]
 
 
 def test_the_mistakes_of_a_definition_are_available_to_programs() -> None:

@@ -27,6 +27,7 @@ from hearth.preview.changes import Preview
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.stack_previews import DefinitionPreview
+    from hearth.model.errors import Mistake
     from hearth.template.instances.instance_form import InstanceForm
 
 NO_CHANGE, CHANGES, FAILED = 0, 1, 2
@@ -93,13 +94,13 @@ def diff(  # noqa: PLR0913 -- each is an option
 
     async def work(session: Session) -> int:
         namespace = cluster.find_namespace()
-        codes, found = await preview_files(session, stated, namespace=namespace, output=output, tenancy=rules)
+        writer = PreviewWriter(output)
+        codes, found = await preview_files(session, stated, namespace=namespace, writer=writer, tenancy=rules)
         if name is not None and number is not None:
             stack = await stack_locations.get_stack(session, namespace, name, wanted="revisions")
             found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=rules))
-        previews = [each for each in found if each is not None]
-        if found:
-            write(previews, output=output)
+        writer.write([each for each in found if each is not None])
+        writer.finish()
         return max([*codes, find_code(found)])
 
     stack_previews.silence_engine()
@@ -134,14 +135,64 @@ def read_files(files: Sequence[str]) -> StatedObjects:
     )
 
 
+class PreviewWriter:
+    """Writes previews when they are ready; JSON as one array at the end."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._entries: list[Object] = []
+
+    def write_definition(self, preview: DefinitionPreview) -> None:
+        """Write the preview of a StackDefinition: the notes about all instances, and each instance."""
+        name, previews, pinned = preview.name, preview.previews, preview.pinned
+        unfit, notes = preview.unfit, preview.lost_guards
+        match self._output:
+            case "json":
+                entry = preview_output.write_definition(name, previews, pinned=pinned, unfit=unfit, notes=notes)
+                self._entries.append(entry)
+                self.write(previews)
+            case "markdown":
+                head = preview_output.write_definition_markdown(name, previews, pinned=pinned, unfit=unfit, notes=notes)
+                click.echo(head + ("\n" if previews else ""))
+                self.write(previews)
+            case _:
+                lines = preview_output.list_of_definition(name, previews, pinned=pinned, unfit=unfit, notes=notes)
+                text_output.write_lines(lines)
+
+    def write_refusal(self, name: str, mistakes: Sequence[Mistake]) -> None:
+        """Write why a StackDefinition is rejected."""
+        if self._output == "json":
+            self._entries.append(preview_output.write_refusal(name, mistakes))
+        else:
+            text_output.write_lines(preview_output.list_refusal(name, mistakes))
+
+    def write(self, previews: Sequence[Preview]) -> None:
+        """Write the previews of Stacks and instances."""
+        if self._output == "json":
+            self._entries += [preview_output.to_output(each) for each in previews]
+            return
+        for at, preview in enumerate(previews):
+            if self._output == "markdown":
+                click.echo(("\n" if at else "") + preview_output.write_markdown(preview))
+                continue
+            if at:
+                click.echo()
+            text_output.write_lines(preview_output.list_lines(preview))
+
+    def finish(self) -> None:
+        """Write the output that must be one document."""
+        if self._output == "json":
+            text_output.write_object(self._entries, output="json")
+
+
 async def preview_files(
-    session: Session, stated: StatedObjects, *, namespace: str, output: str, tenancy: Tenancy
+    session: Session, stated: StatedObjects, *, namespace: str, writer: PreviewWriter, tenancy: Tenancy
 ) -> tuple[list[int], list[Preview | None]]:
     """Write the previews of StackDefinitions; return their exit codes, and the previews of all other objects.
 
     None stands for an object with mistakes, which are written.
     """
-    made = [await preview_definition(session, each, output=output, tenancy=tenancy) for each in stated.definitions]
+    made = [await preview_definition(session, each, writer=writer, tenancy=tenancy) for each in stated.definitions]
     found = [await preview_file(session, each, namespace=namespace, tenancy=tenancy) for each in stated.stacks]
     instances = await find_instances(session, stated.others, [each for _, each in made if each is not None])
     if stated.others and not (instances or stated.stacks or stated.definitions):
@@ -220,7 +271,7 @@ async def preview_instance(
 
 
 async def preview_definition(
-    session: Session, file: StackFile, *, output: str, tenancy: Tenancy
+    session: Session, file: StackFile, *, writer: PreviewWriter, tenancy: Tenancy
 ) -> tuple[int, DefinitionPreview | None]:
     """Write the preview of a StackDefinition over all its instances; return the exit code, and the preview if there is one."""
     from hearth.cli.stack_access import stack_previews
@@ -233,10 +284,7 @@ async def preview_definition(
         if mistakes:
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
-        if output == "json":
-            text_output.write_object([preview_output.write_refusal(file.identity.name, error.mistakes)], output=output)
-        else:
-            text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))
+        writer.write_refusal(file.identity.name, error.mistakes)
         return FAILED, None
     try:
         with text_output.open_progress() as progress:
@@ -252,28 +300,9 @@ async def preview_definition(
             raise
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED, None
-    write_definition_preview(made, output=output)
+    writer.write_definition(made)
     code = max(find_code(made.previews), CHANGES if made.lost_guards else NO_CHANGE)
     return FAILED if made.unfit else code, made
-
-
-def write_definition_preview(made: DefinitionPreview, *, output: str) -> None:
-    """Write the preview of a StackDefinition: the notes about all instances, and each instance."""
-    previews, pinned, unfit, notes = made.previews, made.pinned, made.unfit, made.lost_guards
-    match output:
-        case "json":
-            written = preview_output.write_definition(made.name, previews, pinned=pinned, unfit=unfit, notes=notes)
-            each_written = [preview_output.to_output(each) for each in previews]
-            text_output.write_object([written, *each_written], output=output)
-        case "markdown":
-            head = preview_output.write_definition_markdown(
-                made.name, previews, pinned=pinned, unfit=unfit, notes=notes
-            )
-            click.echo(head + ("\n" if previews else ""))
-            write(previews, output=output)
-        case _:
-            lines = preview_output.list_of_definition(made.name, previews, pinned=pinned, unfit=unfit, notes=notes)
-            text_output.write_lines(lines)
 
 
 def find_code(found: Sequence[Preview | None]) -> int:
@@ -349,17 +378,3 @@ def find_sources(documents: Sequence[Any], *, namespace: str) -> Mapping[ObjectR
             ref = ObjectRef(group=source.group, kind=kind, namespace=where, name=name)
             found[ref] = stack_files.encode_secret(each)
     return found
-
-
-def write(previews: Sequence[Preview], *, output: str) -> None:
-    """Write the previews."""
-    if output == "json":
-        text_output.write_object([preview_output.to_output(each) for each in previews], output="json")
-        return
-    for at, preview in enumerate(previews):
-        if output == "markdown":
-            click.echo(("\n" if at else "") + preview_output.write_markdown(preview))
-            continue
-        if at:
-            click.echo()
-        text_output.write_lines(preview_output.list_lines(preview))
