@@ -51,7 +51,7 @@ def up(home: places.Home, arguments: argparse.Namespace) -> int:
     """Start the control plane permanently, or keep a running one."""
     programs = binaries.ensure()
     with _alone(home):
-        start = _ensure(home, programs, limited=arguments.qps_limits, kept=True, audited=arguments.audit)
+        start = _ensure(home, _find_start(programs, arguments, kept=True))
         if not start.kept:
             plane.remember(home, replace(start, kept=True))
     progress.say(f"kubeconfig: {home.kubeconfig}")
@@ -123,7 +123,7 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
     users = locks.Attendance(home.users)
     try:
         with _alone(home):
-            _ensure(home, programs, limited=arguments.qps_limits, kept=False, audited=arguments.audit)
+            _ensure(home, _find_start(programs, arguments, kept=False))
             users.enter()
         return command.run(words, kubeconfig=home.kubeconfig)
     finally:
@@ -134,22 +134,36 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
                     progress.say(f"the control plane {home.name} is ended")
 
 
-def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool, audited: bool) -> plane.Start:
+def _find_start(programs: Path, arguments: argparse.Namespace, *, kept: bool) -> plane.Start:
+    """Return the settings that the command line asks for."""
+    return plane.Start(
+        binaries=str(programs),
+        limited=arguments.qps_limits,
+        kept=kept,
+        audited=arguments.audit,
+        authentication=arguments.authentication_config,
+    )
+
+
+def _ensure(home: places.Home, start: plane.Start) -> plane.Start:
     """Return how the control plane was started.
 
     Start it if it is not running, or runs other versions of the programs.
     """
     found = plane.find(home)
-    if found is not None and found.binaries == str(programs):
-        if found.limited != limited:
+    if found is not None and found.binaries == start.binaries:
+        if found.limited != start.limited:
             raise progress.Impossible(_other_limits(home, limited=found.limited))
-        if audited and not found.audited:
+        if start.authentication and start.authentication != found.authentication:
+            raise progress.Impossible(
+                f"the control plane {home.name} is already up, with other trusted issuers; end it first (`down`)"
+            )
+        if start.audited and not found.audited:
             raise progress.Impossible(
                 f"the control plane {home.name} is already up, without an audit log; end it first (`down`)"
             )
         progress.say(f"the control plane {home.name} is already up")
         return found
-    start = plane.Start(binaries=str(programs), limited=limited, kept=kept, audited=audited)
     began = time.monotonic()
     progress.say(f"starting the control plane {home.name}")
     plane.create(home, start)
@@ -192,10 +206,16 @@ def _parser() -> argparse.ArgumentParser:
     actions = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     limits = _option("--qps-limits", action="store_true", help="leave priority and fairness on: it answers 429")
     audit = _option("--audit", action="store_true", help="let the API server log all requests")
+    issuers = _option(
+        "--authentication-config",
+        default="",
+        metavar="FILE",
+        help="AuthenticationConfiguration of the API server: the issuers of tokens that it trusts",
+    )
     quiet = _option("--quiet", action="store_true", help="let the command have the last word")
     rest = _option("command", nargs=argparse.REMAINDER, help="after `--`")
     for word, action, parents, sentence in (
-        ("up", up, [limits, audit], "start it, or find that it runs; it stays up until `down`"),
+        ("up", up, [limits, audit, issuers], "start it, or find that it runs; it stays up until `down`"),
         ("down", down, [], "end it, and remove what it kept"),
         ("status", status, [], "say whether it runs; the exit code is 1 if it does not"),
         ("kubeconfig", kubeconfig, [], "print the path of its kubeconfig, whether or not it runs"),
@@ -203,7 +223,7 @@ def _parser() -> argparse.ArgumentParser:
         (
             "with",
             with_,
-            [limits, audit, quiet, rest],
+            [limits, audit, issuers, quiet, rest],
             "run a command on it; KUBECONFIG and HEARTH_TEST_KUBECONFIG name it",
         ),
         ("kubectl", kubectl, [rest], "run kubectl on it"),

@@ -42,6 +42,7 @@ class Start:
     limited: bool  # whether priority and fairness, and so throttling, are enabled
     kept: bool  # whether it stays up when it is unused
     audited: bool = False  # whether the API server writes a log of all requests
+    authentication: str = ""  # file of the AuthenticationConfiguration, which names trusted issuers of tokens
 
 
 def find(home: places.Home) -> Start | None:
@@ -143,6 +144,8 @@ def _start_components(home: places.Home, start: Start) -> None:
     limits = [] if start.limited else ["--disable-qps-limits"]
     if start.audited:
         limits += [f"--kube-audit-policy={places.HERE / 'audit.yaml'}"]
+    if start.authentication:
+        limits += [f"--extra-args=kube-apiserver=authentication-config={start.authentication}"]
     # kwokctl picks free ports long before anything listens on them: two at once pick the same ones.
     with locks.only_one(home.folder.parent / "starting", when_waiting=lambda: None):
         _kwokctl(home, start, *create_cluster, *places_, f"--kube-apiserver-port={_free_port()}", *limits, *no_election)

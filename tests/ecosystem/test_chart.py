@@ -153,13 +153,14 @@ def test_the_page_of_the_chart_is_that_of_the_kustomization(helm: Helm) -> None:
 
 def test_an_ingress_leads_to_a_page_without_tls(helm: Helm) -> None:
     values = ("--set=page.enabled=true", "--set=page.urls={https://hearth.example.com}", "--set=page.plainHttp=true")
-    objects = index_objects(helm.render(*values, "--set=page.ingress.enabled=true", "--set=page.readOnly=true"))
+    more = ("--set=page.ingress.enabled=true", "--set=page.readOnly=true", "--set=page.signOutPath=/oauth2/sign_out")
+    objects = index_objects(helm.render(*values, *more))
     pod = objects["Deployment/hearth-page"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     (rule,) = objects["Ingress/hearth-page"]["spec"]["rules"]
 
     assert [each["name"] for each in pod["volumes"]] == ["cluster"]
-    assert {"--plain-http", "--read-only"} < set(container["args"])
+    assert {"--plain-http", "--read-only", "--sign-out-path=/oauth2/sign_out"} < set(container["args"])
     assert rule["host"] == "hearth.example.com"
     assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "hearth-page", "port": {"name": "page"}}
     assert objects["Service/hearth-page"]["spec"]["ports"] == [{"name": "page", "port": 80, "targetPort": "page"}]

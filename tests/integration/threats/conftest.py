@@ -34,11 +34,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import places
 import pytest
 
-from support.threats import installation
-from support.threats.operator import Operator
+from support.threats import installation, world
 from support.threats.slots import Slots
 from support.threats.world import ThreatWorld
 
@@ -63,22 +61,13 @@ def threats(slots: Slots, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     """A separate world for the test, with a ready operator."""
     marker = request.node.get_closest_marker("operator_options")
     variant = request.node.get_closest_marker("installed")
-    with slots.take() as kubeconfig:
-        api = installation.connect(kubeconfig)
-        installation.install(api, *(variant.args if variant is not None else ()))
-        operator = Operator(
-            checkout=installation.find_root(),
-            kubeconfig=installation.write_operator_kubeconfig(api, kubeconfig, tmp_path / "kubeconfig"),
-            log_file=tmp_path / "operator.log",
+    with (
+        slots.take() as kubeconfig,
+        world.open_world(
+            kubeconfig,
+            tmp_path,
+            variant=variant.args[0] if variant is not None else installation.USUAL,
             options=marker.args if marker is not None else (),
-        )
-        home = places.Home(kubeconfig.parent.name)
-        made = ThreatWorld(api=api, operator=operator, audit_log=home.audit_log, kubeconfig=kubeconfig)
-        made.wait_for(lambda: installation.is_installed(api), what="CRDs and rights")
-        made.clear()
-        try:
-            operator.start()
-            yield made
-        finally:
-            operator.kill()
-            made.clear()
+        ) as made,
+    ):
+        yield made

@@ -152,9 +152,10 @@ class PageBrowser:
 
 
 @contextmanager
-def opened(programs: BrowserPrograms) -> Iterator[PageBrowser]:
+def opened(programs: BrowserPrograms, *, trusts_every_certificate: bool = False) -> Iterator[PageBrowser]:
     """A browser without a window."""
     options = webdriver.ChromeOptions()
+    options.accept_insecure_certs = trusts_every_certificate
     options.binary_location = programs.browser
     for argument in (
         "--headless=new",

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -31,9 +31,10 @@ HOLD = "import os, sys; print(os.environ['KUBECONFIG'], flush=True); sys.stdin.r
 class Slots:
     """The slots as one test process sees them."""
 
-    def __init__(self, *, is_alone: bool, prefix: str = "threats") -> None:
-        """prefix: begins the names of the planes, which are shared by all with the same one."""
+    def __init__(self, *, is_alone: bool, prefix: str = "threats", options: Sequence[str] = ()) -> None:
+        """prefix: begins the names of the planes, which are shared by all with the same one; options: of their start."""
         self._prefix = prefix
+        self._options = options
         self._own = find_own_plane() if is_alone else None
         self._holders: dict[int, tuple[subprocess.Popen[str], Path]] = {}
 
@@ -78,7 +79,7 @@ class Slots:
     def _attend(self, number: int) -> Path:
         if number not in self._holders:
             name = self._find_home(number).name
-            command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--audit", "--"]
+            command = [sys.executable, str(PROGRAM), "--name", name, "with", "--quiet", "--audit", *self._options, "--"]
             command += [sys.executable, "-c", HOLD]
             log = self._find_home(number).folder / "slot.log"
             with log.open("w") as stderr:

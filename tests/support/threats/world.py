@@ -5,13 +5,17 @@ Imports nothing of Hearth, so that the same test can run an older operator.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import places
+
+from support.threats import installation
 from support.threats.api import STACK_VERSION, Api, Object
 from support.threats.operator import POLL, Operator
 
@@ -19,6 +23,7 @@ T = TypeVar("T")
 
 LABEL = "threats.hearth.test"
 """The label of every namespace that these tests create."""
+RBAC = "rbac.authorization.k8s.io"
 WRITE = ("create", "update", "patch", "delete")
 READ = ("get", "list", "watch")
 PATIENCE = 60.0
@@ -78,18 +83,25 @@ class Tenant:
         admin, namespace = self.world.api, self.namespace
         name = f"{name}-{next(self.world.numbers)}"
         metadata = {"name": name, "namespace": namespace}
-        group = "rbac.authorization.k8s.io"
         admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-        role = {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata}
-        admin.create({**role, "rules": [rule.render() for rule in rules]})
-        subject = {"kind": "ServiceAccount", **metadata}
-        reference = {"apiGroup": group, "kind": "Role", "name": name}
-        binding = {"apiVersion": f"{group}/v1", "kind": "RoleBinding", "metadata": metadata}
-        admin.create({**binding, "roleRef": reference, "subjects": [subject]})
+        self._bind(name, {"kind": "ServiceAccount", **metadata}, rules)
         made = admin.acting_as(namespace, name)
         # The authorizer follows Roles with its own watch.
         self.world.wait_for(lambda: made.send("GET", *_probe(namespace, rules)).code != 403 if rules else True)
         return made
+
+    def admit_user(self, user: str, *rules: Rule) -> None:
+        """Give a user of another issuer exactly these permissions in this namespace."""
+        subject = {"kind": "User", "name": user, "apiGroup": RBAC}
+        self._bind(f"user-{next(self.world.numbers)}", subject, rules)
+
+    def _bind(self, name: str, subject: Mapping[str, str], rules: tuple[Rule, ...]) -> None:
+        metadata = {"name": name, "namespace": self.namespace}
+        role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata}
+        self.world.api.create({**role, "rules": [rule.render() for rule in rules]})
+        reference = {"apiGroup": RBAC, "kind": "Role", "name": name}
+        binding = {"apiVersion": f"{RBAC}/v1", "kind": "RoleBinding", "metadata": metadata}
+        self.world.api.create({**binding, "roleRef": reference, "subjects": [subject]})
 
     def author(self, *more: Rule) -> Api:
         """An account that may only write Stacks and the resources in `more` (`CONFIG_MAPS`)."""
@@ -249,6 +261,34 @@ class ThreatWorld:
         self.wait_for(
             lambda: self.api.delete_all(kind, namespace).is_accepted, what=f"the deletion of each {kind} in {namespace}"
         )
+
+
+@contextlib.contextmanager
+def open_world(
+    kubeconfig: Path, folder: Path, *, variant: str = installation.USUAL, options: tuple[str, ...] = ()
+) -> Iterator[ThreatWorld]:
+    """A world with a ready operator, on a control plane that no other test uses; its objects are removed afterward.
+
+    variant: the folder of `manifests` whose rights the operator has; options: further flags of `hearth run`.
+    """
+    api = installation.connect(kubeconfig)
+    installation.install(api, variant)
+    operator = Operator(
+        checkout=installation.find_root(),
+        kubeconfig=installation.write_operator_kubeconfig(api, kubeconfig, folder / "kubeconfig"),
+        log_file=folder / "operator.log",
+        options=options,
+    )
+    home = places.Home(kubeconfig.parent.name)
+    made = ThreatWorld(api=api, operator=operator, audit_log=home.audit_log, kubeconfig=kubeconfig)
+    made.wait_for(lambda: installation.is_installed(api), what="CRDs and rights")
+    made.clear()
+    try:
+        operator.start()
+        yield made
+    finally:
+        operator.kill()
+        made.clear()
 
 
 def make_stack(

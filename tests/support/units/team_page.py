@@ -124,6 +124,7 @@ async def serve(cluster: Cluster | None = None, *, key: PageKey = KEY, **options
         server=ApiServer(url="https://api.example"),
         make_action_token=key.make_action_token,
         is_read_only=page.is_read_only,
+        sign_out_path=page.sign_out_path,
     )
     sessions = UserSessions(shared, connect=cluster.connect)
     async with (

@@ -68,6 +68,11 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     show_default=True,
     help="Time until users have to sign in again. The expiration of a token ends a session earlier.",
 )
+@flag(
+    "--sign-out-path",
+    default="",
+    help="Path of an authenticating proxy that signs users out, e.g. /oauth2/sign_out for oauth2-proxy. The page links to it.",
+)
 @flag("--read-only", is_flag=True, help="Show Stacks, but change nothing.")
 @flag(
     "--http-address",
@@ -99,6 +104,7 @@ def page(  # noqa: PLR0913 -- each is an option
     certificate_authority: Path | None,
     key_file: Path | None,
     session_duration: timedelta,
+    sign_out_path: str,
     http_address: Address,
     log_format: settings_module.LogFormat,
     log_level: settings_module.LogLevel,
@@ -120,6 +126,10 @@ def page(  # noqa: PLR0913 -- each is an option
         raise click.UsageError(
             "set --tls-certificate and --tls-key, or --plain-http if a proxy in front of the page terminates TLS"
         )
+    if sign_out_path and request_rules.find_local_path(sign_out_path) != sign_out_path:
+        raise click.UsageError(
+            f"--sign-out-path {sign_out_path!r} is no path on this host; write it as /oauth2/sign_out"
+        )
     logs.configure(format_=log_format, level=log_level)
     try:
         team_server.check_no_token()
@@ -134,13 +144,17 @@ def page(  # noqa: PLR0913 -- each is an option
             session_seconds=session_duration.total_seconds(),
             is_read_only=read_only,
             trusts_forwarded_for=trust_forwarded_for,
+            sign_out_path=sign_out_path,
         )
         api_server = user_sessions.ApiServer(
             url=(server or find_server(os.environ)).rstrip("/"), authority=certificate_authority
         )
         api_server.read_authority()
         session_options = user_sessions.SessionOptions(
-            server=api_server, make_action_token=key.make_action_token, is_read_only=read_only
+            server=api_server,
+            make_action_token=key.make_action_token,
+            is_read_only=read_only,
+            sign_out_path=sign_out_path,
         )
         asyncio.run(serve(options, session_options))
     except errors.HearthError as error:

@@ -43,6 +43,9 @@ class Renderer:
     user: str = ""
     """The name of the signed-in user. "" on a page with a single user."""
     can_sign_out: bool = False
+    """Whether this page holds the token in its cookie."""
+    sign_out_path: str = ""
+    """Where the authenticating proxy signs a user out; "" if that is unknown."""
     is_read_only: bool = False
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:

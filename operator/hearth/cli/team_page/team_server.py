@@ -76,6 +76,8 @@ class PageOptions:
     session_seconds: float
     is_read_only: bool = False
     trusts_forwarded_for: bool = False
+    sign_out_path: str = ""
+    """Where the authenticating proxy signs a user out; "" if there is none."""
 
 
 def check_no_token(folder: Path = credentials.SERVICE_ACCOUNT_FOLDER) -> None:
@@ -137,7 +139,7 @@ class TeamServer:
         self._sessions = sessions
         self._metrics = metrics
         self._failures = FailedSignIns()
-        self._renderer = Renderer(root="/", is_read_only=options.is_read_only)
+        self._renderer = Renderer(root="/", is_read_only=options.is_read_only, sign_out_path=options.sign_out_path)
         self.on_user: Callable[[web.Request], None] = lambda _: None
         """Called for each request of a signed-in user."""
 
@@ -282,7 +284,12 @@ class TeamServer:
         layout = "fragment.html" if FRAGMENT in request.headers else "page.html"
         is_page = request.method == "GET" and layout == "page.html" and request.path != SIGN_IN
         path = next_ or (request.path_qs if is_page else "/")
-        values = {"layout": layout, "message": message, "next": request_rules.find_local_path(path)}
+        values = {
+            "layout": layout,
+            "message": message,
+            "next": request_rules.find_local_path(path),
+            "is_behind_proxy": "Authorization" in request.headers,
+        }
         response = web.Response(
             text=self._renderer.render("sign_in.html", values), content_type="text/html", status=status
         )

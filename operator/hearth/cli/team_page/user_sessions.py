@@ -150,6 +150,8 @@ class SessionOptions:
     server: ApiServer
     make_action_token: Callable[[str], str]
     is_read_only: bool = False
+    sign_out_path: str = ""
+    """Where the authenticating proxy signs a user out; "" if there is none."""
 
 
 Connect = Callable[[TokenSource], Connection]
@@ -229,6 +231,7 @@ class UserSessions:
             action_token=action_token,
             user=user,
             can_sign_out=can_sign_out,
+            sign_out_path=self._options.sign_out_path,
             is_read_only=self._options.is_read_only,
         )
         now = asyncio.get_running_loop().time()

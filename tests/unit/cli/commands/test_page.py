@@ -38,6 +38,9 @@ def run(*arguments: str) -> click.testing.Result:
         pytest.param((URL, "--plain-http"), "set --server to the URL of the API server", id="outside of a cluster"),
         pytest.param((*PLAIN, "--certificate-authority=/missing"), "cannot read the certificate", id="no authority"),
         pytest.param((*PLAIN, "--key-file=/missing"), "cannot read the key file", id="no key"),
+        pytest.param(
+            (*PLAIN, "--sign-out-path=//evil.example"), "is no path on this host", id="a sign-out on another host"
+        ),
         pytest.param((*PLAIN, "--key-file={short}"), "at least 32 random ones", id="a short key"),
     ],
 )

@@ -92,6 +92,18 @@ async def test_signing_out_removes_the_cookie_and_closes_the_session(team: Team)
     assert len(team.sessions) == 0
 
 
+async def test_users_of_a_proxy_sign_out_and_in_again_there() -> None:
+    async with team_page.serve(sign_out_path="/oauth2/sign_out") as team:
+        shown, expired = await team.get("/", ANNA), await team.get("/", EXPIRED)
+        pasted = await team.get("/", Cookie=await team.get_cookie(ANNA))
+
+    link = '<a id="{}" href="/oauth2/sign_out">'
+    assert link.format("sign-out") in shown.text
+    assert (expired.status, link.format("sign-in") in expired.text) == (401, True)
+    assert 'name="token"' not in expired.text
+    assert "oauth2" not in pasted.text
+
+
 @pytest.mark.parametrize("token", [EXPIRED, "", "two words", "a\r\nX-Injected: 1", "ü", "x" * 8_100])
 async def test_a_token_that_is_not_valid_is_refused_with_a_sentence(team: Team, token: str) -> None:
     reply = await team.sign_in(token)

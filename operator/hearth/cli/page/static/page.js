@@ -132,10 +132,15 @@ function replacePart(id, part) {
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
-// A page for several users asks to sign in again when the token has expired.
+// A page for several users asks to sign in again when the token has expired. An authenticating proxy redirects to its
+// issuer then, which only a whole page can follow.
 async function checkSession() {
   const address = document.body.dataset.session;
-  if (address && (await fetch(address).catch(() => null))?.status === 401) location.reload();
+  if (!address) return;
+  const answer = await fetch(address, { redirect: "manual" }).catch(() => null);
+  if (answer?.status !== 401 && answer?.type !== "opaqueredirect") return;
+  setConnection("lost", "your sign-in has expired: signing in again …");
+  location.reload();
 }
 
 function follow(address) {
@@ -202,6 +207,7 @@ async function show(address, options) {
     html = null;
   }
   const isOutdated = own !== asked || (isWithin && !dialog.open);
+  if (html === null) checkSession();
   if (isOutdated && !options) return;
   if (html === null) content.textContent = "The server does not answer" + (lostHint ? ": " + lostHint : ".");
   else content.innerHTML = html;
