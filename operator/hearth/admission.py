@@ -18,6 +18,7 @@ import structlog
 from hearth import settings as settings_module
 from hearth import supervision
 from hearth.engine.admission import reviewer
+from hearth.engine.admission.plan_decisions import DecisionCheck
 from hearth.engine.admission.reviewer import AuthorCheck, Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.work_queue import WorkQueue
@@ -36,7 +37,7 @@ from hearth.kube.webhook.certificates import CertificateSecret
 from hearth.kube.webhook.webhook_configuration import WebhookConfigurations
 from hearth.kube.webhook.webhook_server import WebhookServer
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors, retry_delays, value_class
+from hearth.model import errors, names, retry_delays, value_class
 from hearth.model.well_known_kinds import ACCESS_REVIEW
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.sandbox.pool import Pool
@@ -63,9 +64,18 @@ class SubjectAccessReviews:
 
     client: ApiClient
 
-    async def may(self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
-        """Return whether the user may do that in the core API group."""
-        attributes = {"verb": verb, "version": "v1", "resource": resource, "namespace": namespace, "name": name}
+    async def may(
+        self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "", group: str = ""
+    ) -> bool:
+        """Return whether the user may do that. group: "" for the core API group."""
+        attributes = {
+            "verb": verb,
+            "group": group,
+            "version": names.VERSION if group else "v1",
+            "resource": resource,
+            "namespace": namespace,
+            "name": name,
+        }
         spec: Object = {
             "user": author.name,
             "uid": author.uid,
@@ -140,7 +150,7 @@ class AdmissionService:
 
     async def _review(self, review: Review) -> ReviewResult:
         if self._reviewer is None:
-            return reviewer.allow_unreviewed("the operator is starting")
+            return reviewer.answer_unreviewed(review, "the operator is starting")
         return await self._reviewer.review(review)
 
     async def _run(self) -> None:
@@ -179,6 +189,11 @@ class AdmissionService:
                 self._reviewer = Reviewer(
                     builder,
                     author_check=self._make_author_check(),
+                    decision_check=DecisionCheck(
+                        access=SubjectAccessReviews(self._client),
+                        hashes=self._hasher,
+                        operator_namespace=self._settings.operator_namespace,
+                    ),
                     check_kubeconfig=functools.partial(inline_kubeconfig.parse, allows_loopback=allows_loopback),
                     on_limit=self._observer.on_limit,
                 )

@@ -1,4 +1,4 @@
-"""kopf admission handlers: they pass a write on for review, or add the finalizer to a new Stack.
+"""kopf admission handlers: they pass a write on for review, set its annotations, or add the finalizer to a new Stack.
 
 An exception in a handler would deny the write, so reviews do not raise.
 """
@@ -32,6 +32,13 @@ class AdmissionHandlers:
         """Review an object of a reviewed kind."""
         report(await self.admission.review(make_review()), warnings)
 
+    async def decide(self, warnings: list[str], patch: kopf.Patch, **_: Any) -> None:
+        """Review a decision about a plan, and stamp it."""
+        result = await self.admission.review(make_review())
+        report(result, warnings)
+        for key, value in result.annotations.items():
+            patch.metadata.annotations[key] = value
+
     async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
         """Add the finalizer to a new Stack or ResourceGroup."""
         known = list(meta.get("finalizers") or ())
@@ -49,7 +56,12 @@ def make_review() -> Review:
         groups=tuple(user.get("groups") or ()),
         extra=user.get("extra") or {},
     )
-    return Review(new=request.get("object") or {}, old=request.get("oldObject"), author=author)
+    return Review(
+        new=request.get("object") or {},
+        old=request.get("oldObject"),
+        author=author,
+        is_dry_run=request.get("dryRun") is True,
+    )
 
 
 def report(result: ReviewResult, warnings: list[str]) -> None:
@@ -70,3 +82,11 @@ def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> 
         kopf.on.mutate(
             names.GROUP, names.VERSION, plural, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry
         )(handlers.add_finalizer)
+    kopf.on.mutate(
+        names.GROUP,
+        names.VERSION,
+        "stackplans",
+        id="approvals.hearth.dev",
+        operations=["CREATE", "UPDATE"],
+        registry=registry,
+    )(handlers.decide)

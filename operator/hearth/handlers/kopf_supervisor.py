@@ -154,7 +154,7 @@ class KopfSupervisor:
         """Run the reviews in the engine's loop."""
 
         async def review(review: Review) -> ReviewResult:
-            stopping = reviewer.allow_unreviewed("the operator is stopping")
+            stopping = reviewer.answer_unreviewed(review, "the operator is stopping")
             work = functools.partial(admission.review, review)
             return await self._run_in_engine("admission", work, name="review", otherwise=stopping)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
@@ -24,6 +25,11 @@ class Author:
     groups: tuple[str, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def subject(self) -> str:
+        """The user as a flag of kubectl."""
+        return f"--user={shlex.quote(self.name)}"
+
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
@@ -34,6 +40,7 @@ class Review:
     old: Object | None = field(default=None, repr=False)
     """The stored object; None for a creation."""
     author: Author = Author()
+    is_dry_run: bool = False
 
     @property
     def namespace(self) -> str:
@@ -57,11 +64,17 @@ class ReviewResult:
 
     denial: str = ""
     warnings: tuple[str, ...] = ()
+    annotations: Mapping[str, str | None] = field(default_factory=dict)
+    """Annotations to set in the object before it is stored; None removes one."""
 
     def combine(self, other: ReviewResult) -> ReviewResult:
         """Return the result of both reviews of one write."""
         denials = [each.denial for each in (self, other) if each.denial]
-        return ReviewResult(denial="\n".join(denials), warnings=(*self.warnings, *other.warnings))
+        return ReviewResult(
+            denial="\n".join(denials),
+            warnings=(*self.warnings, *other.warnings),
+            annotations={**self.annotations, **other.annotations},
+        )
 
 
 ALLOWED = ReviewResult()

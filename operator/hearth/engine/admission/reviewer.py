@@ -1,7 +1,7 @@
 """Runs admission reviews with limits on their duration and number. A review that exceeds a limit allows the write.
 
-Allowing it is safe, because the engine checks every Stack again. The permissions of the author are checked only at
-admission, so the write is denied if that check takes too long.
+Allowing it is safe, because the engine checks every Stack again. The permissions of the author, and of users who decide
+about a StackPlan, are checked only at admission, so the write is denied if that check takes too long.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import shlex
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import structlog
 
 from hearth import supervision
 from hearth.engine.admission import object_reviews
 from hearth.engine.admission import review as review_module
+from hearth.engine.admission.plan_decisions import AccessReviews, DecisionCheck
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.definition import definition_sources
 from hearth.engine.definition.revision_builder import RevisionBuilder
@@ -29,10 +29,12 @@ from hearth.model.turns import find_share
 
 logger = structlog.get_logger(__name__)
 
+PLAN_KIND = well_known_kinds.STACK_PLAN.name
 LIMIT = "admission-reviews"
 """The label of the metric for reviews that were not done."""
 UNREVIEWED = "this write was not reviewed, because {cause}; the operator reviews it later and reports in the status"
 UNCHECKED = "{field}: cannot check in time whether the author may use it; try again"
+UNDECIDED = "cannot check whether the user may decide about the plan, because {cause}; try again"
 Work: TypeAlias = Callable[[RevisionBuilder, Review], Awaitable[ReviewResult]]
 REVIEWS: Mapping[str, Work] = {
     "HealthMark": object_reviews.review_mark,
@@ -53,6 +55,8 @@ class Reviewer:
     builder: RevisionBuilder
     author_check: AuthorCheck | None = None
     """Checks the permissions of the author; None if any author may name any ServiceAccount."""
+    decision_check: DecisionCheck | None = None
+    """Checks and signs decisions about StackPlans; None if nobody can decide."""
     check_kubeconfig: Callable[[str], object] = str
     """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
     on_limit: Callable[[str], None] = lambda _limit: None
@@ -66,6 +70,8 @@ class Reviewer:
     async def review(self, review: Review) -> ReviewResult:
         """Review an object of any reviewed kind."""
         kind = str(review.new.get("kind"))
+        if kind == PLAN_KIND:
+            return await self._review(review, self._decide)
         if (work := REVIEWS.get(kind)) is not None:
             return await self._review(review, work)
         return await (self.review_definition(review) if kind == names.DEFINITION_KIND else self.review_stack(review))
@@ -88,6 +94,11 @@ class Reviewer:
         from hearth.engine.admission import definition_review
 
         return await self._review(review, definition_review.review_definition)
+
+    async def _decide(self, _builder: RevisionBuilder, review: Review) -> ReviewResult:
+        if self.decision_check is None:
+            return answer_unreviewed(review, "the operator has no key")
+        return await self.decision_check.review(review, now=self.now())
 
     async def _find_definer_denial(self, review: Review) -> str:
         """Return why the author is not allowed to create a revision with that account or these templates, or "" if
@@ -128,16 +139,16 @@ class Reviewer:
                 return await work(self.builder, review)
         except TimeoutError:
             self.on_limit(LIMIT)
-            return allow_unreviewed(f"it takes more than {self.seconds:g} s")
+            return answer_unreviewed(review, f"it takes more than {self.seconds:g} s")
         except TooBusy:
             self.on_limit(LIMIT)
-            return allow_unreviewed("too many reviews are in progress")
+            return answer_unreviewed(review, "too many reviews are in progress")
         except (errors.ApiStatusError, errors.Unreachable) as error:
-            logger.warning("cannot review; allowing", namespace=review.namespace, error=str(error))
-            return allow_unreviewed("the operator got no answer from the API server")
-        except Exception as error:  # noqa: BLE001 -- a fault of ours must not deny a write
+            logger.warning("cannot review", namespace=review.namespace, error=str(error))
+            return answer_unreviewed(review, "the operator got no answer from the API server")
+        except Exception as error:  # noqa: BLE001 -- a fault of ours must not deny a write of a Stack
             supervision.report("admission", error)
-            return allow_unreviewed("of an internal error")
+            return answer_unreviewed(review, "of an internal error")
 
     @contextlib.asynccontextmanager
     async def _take_turn(self, namespace: str) -> AsyncIterator[None]:
@@ -167,16 +178,11 @@ class Turns:
     users: int = 0
 
 
-def allow_unreviewed(cause: str) -> ReviewResult:
-    """Allow a write, with a warning that nothing was reviewed."""
+def answer_unreviewed(review: Review, cause: str) -> ReviewResult:
+    """Allow a write, with a warning that nothing was reviewed. Deny a decision about a plan: nothing checks it later."""
+    if review.new.get("kind") == PLAN_KIND:
+        return ReviewResult(denial=UNDECIDED.format(cause=cause))
     return ReviewResult(warnings=(review_module.shorten(UNREVIEWED.format(cause=cause)),))
-
-
-class AccessReviews(Protocol):
-    """Questions about the rights of other users."""
-
-    async def may(self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
-        """Return whether the user may do that in the core API group. Raises `ApiStatusError` or `Unreachable`."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -218,7 +224,7 @@ class AuthorCheck:
         return (
             f"{field}: user {author.name} cannot read {ref} in namespace {ref.namespace}; to allow it, run: "
             + tenancy.write_grant(
-                find_subject(author),
+                author.subject,
                 "get",
                 "configmaps",
                 role=f"{ref.name}-reader",
@@ -242,7 +248,7 @@ class AuthorCheck:
             "allow it, "
             "run: "
             + tenancy.write_grant(
-                find_subject(author),
+                author.subject,
                 "impersonate",
                 "serviceaccounts",
                 role=f"{account}-definer",

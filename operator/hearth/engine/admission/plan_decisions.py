@@ -1,0 +1,179 @@
+"""Admission review of StackPlans: whether the user may approve or reject the plan, and the stamp that proves it.
+
+This is the only place that creates stamps. Unlike in other reviews, any doubt denies the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from hearth.engine.admission.review import ALLOWED, Author, Review, ReviewResult
+from hearth.model import approvals, names, object_fields, tenancy, value_class
+from hearth.model.approvals import Approval, Decision, PlanIdentity
+from hearth.model.child import Object
+from hearth.model.text import times
+from hearth.plan.ownership.keyed_hash import HashFunction
+
+VERB = "approve"
+"""The RBAC verb that a decision needs, in both directions."""
+RESOURCE = "stackplans"
+REQUESTS: Mapping[str, Decision] = {
+    names.REQUEST_APPROVE: Decision.APPROVED,
+    names.REQUEST_REJECT: Decision.REJECTED,
+}
+"""The annotations with which a user decides. The stamp takes their place."""
+OVER = ("Running", "Completed", "Superseded", "Expired")
+"""Phases without a decision. Anyone who can write the status can pretend one; the engine decides whether a stamp counts."""
+
+
+class AccessReviews(Protocol):
+    """Questions about the rights of other users."""
+
+    async def may(
+        self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "", group: str = ""
+    ) -> bool:
+        """Return whether the user may do that. group: "" for the core API group. Raises `ApiStatusError` or
+        `Unreachable`.
+        """
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionCheck:
+    """Checks decisions about plans, and signs them."""
+
+    access: AccessReviews
+    hashes: HashFunction
+    operator_namespace: str
+
+    async def review(self, review: Review, *, now: float) -> ReviewResult:
+        """Return the stamp that takes the place of the request in a write of a StackPlan. now: seconds since the epoch."""
+        if review.old is None:
+            return drop_decisions(review)
+        before, after = list_annotations(review.old), list_annotations(review.new)
+        if before.get(names.ANNOTATION_APPROVAL) != after.get(names.ANNOTATION_APPROVAL):
+            return deny(
+                f"{names.ANNOTATION_APPROVAL}: only the operator sets or removes it; to decide, set "
+                f"{names.REQUEST_APPROVE} or {names.REQUEST_REJECT} to the digest of the plan"
+            )
+        requested = [key for key in REQUESTS if after.get(key) and after[key] != before.get(key)]
+        match requested:
+            case []:
+                return ALLOWED
+            case [key]:
+                return await self._decide(review, review.old, key=key, now=now)
+            case _:
+                return deny(f"{' and '.join(requested)} are set at once; set one of them")
+
+    async def _decide(self, review: Review, old: Object, *, key: str, now: float) -> ReviewResult:
+        """Review one request. key: its annotation."""
+        decision, plan = REQUESTS[key], identify_plan(old)
+        request = approvals.parse_request(list_annotations(review.new)[key])
+        stamped = approvals.read_approval(
+            list_annotations(old).get(names.ANNOTATION_APPROVAL), plan, signatures=self.hashes
+        )
+        if not request.matches_digest(plan.digest):
+            return deny(
+                f"{key}: {request.digest[:100]!r} is not the beginning of the plan's digest "
+                f"{plan.digest[: approvals.DIGITS]}…; give at least {approvals.DIGITS} digits"
+            )
+        denial = find_state_denial(old, decision, stamped) or await self._find_user_denial(review.author, old, decision)
+        if denial:
+            return deny(f"{key}: {denial}")
+        if stamped is not None and stamped.decision is decision:
+            already = f"the plan was already {decision} by {stamped.user} at {stamped.time}"
+            return replace_requests(warnings=(already,))
+        if review.is_dry_run:
+            return replace_requests(warnings=(f"dry run: the plan would be {decision}",))
+        approval = Approval(
+            decision=decision, user=review.author.name, time=times.format_time(now), reason=request.reason
+        )
+        try:
+            stamp = approvals.sign_approval(approval, plan, signer=self.hashes)
+        except ValueError as error:
+            return deny(f"{key}: {error}; shorten the reason")
+        return replace_requests({names.ANNOTATION_APPROVAL: stamp})
+
+    async def _find_user_denial(self, author: Author, old: Object, decision: Decision) -> str:
+        """Return why this user cannot decide, or ""."""
+        plan = identify_plan(old)
+        if f"system:serviceaccounts:{self.operator_namespace}" in author.groups:
+            # A template can contain a plan with this annotation, and the operator would apply it with its own rights.
+            return (
+                f"{author.name} is a ServiceAccount in the operator's namespace, whose rights Stacks use; decide as "
+                "another user"
+            )
+        separate = find_author_denial(old, author) if decision is Decision.APPROVED else ""
+        if separate:
+            return separate
+        if await self.access.may(
+            author, VERB, RESOURCE, namespace=plan.namespace, name=plan.name, group=names.GROUP
+        ):
+            return ""
+        resource = f"{RESOURCE}.{names.GROUP}"
+        grant = tenancy.write_grant(
+            author.subject, f"get,patch,{VERB}", resource, role="plan-approver", namespace=plan.namespace
+        )
+        return (
+            f"user {author.name} lacks the verb {VERB} on {resource} in namespace {plan.namespace}; to allow it, run: "
+            f"{grant}"
+        )
+
+
+def find_state_denial(old: Object, decision: Decision, stamped: Approval | None) -> str:
+    """Return why nobody can decide so about the plan any more, or ""."""
+    phase = object_fields.text(old, "status", "phase")
+    stack = object_fields.text(old, "spec", "stackRef", "name")
+    if phase in OVER:
+        return f"the plan is {phase}; run `kubectl stack plan {stack}` to see the present one"
+    is_final = stamped is not None and stamped.decision is Decision.REJECTED
+    if stamped is not None and is_final and decision is Decision.APPROVED:
+        return (
+            f"the plan was rejected by {stamped.user} at {stamped.time}; change the Stack, or run `kubectl stack retry "
+            f"{stack}` to request another plan"
+        )
+    return ""
+
+
+def find_author_denial(old: Object, author: Author) -> str:
+    """Return why the author of a change cannot approve it, or ""."""
+    if object_fields.find(old, "spec", "separateApprover") is not True:
+        return ""
+    written_by = object_fields.text(old, "spec", "author")
+    if not written_by:
+        return (
+            "spec.approval.separateApprover is set and the author of the change is unknown, so nobody can approve it; "
+            "edit the spec of the Stack while the webhook is served"
+        )
+    if written_by == author.name:
+        return f"user {author.name} wrote the change (spec.approval.separateApprover); ask another user to approve it"
+    return ""
+
+
+def drop_decisions(review: Review) -> ReviewResult:
+    """Remove all decisions from a new plan, such as one from a backup: a stamp is not valid for another object."""
+    found = [key for key in (*REQUESTS, names.ANNOTATION_APPROVAL) if key in list_annotations(review.new)]
+    warning = f"{', '.join(found)}: removed, because a plan can be approved only after it was created"
+    return replace_requests({names.ANNOTATION_APPROVAL: None}, warnings=(warning,) if found else ())
+
+
+def identify_plan(raw: Object) -> PlanIdentity:
+    """Return the identity of a stored plan."""
+    namespace, name, uid = (object_fields.text(raw, "metadata", key) for key in ("namespace", "name", "uid"))
+    return PlanIdentity(namespace=namespace, name=name, uid=uid, digest=object_fields.text(raw, "spec", "digest"))
+
+
+def list_annotations(raw: Object) -> Mapping[str, str]:
+    """Return the annotations with a text."""
+    found = object_fields.mapping(raw, "metadata", "annotations")
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def replace_requests(annotations: Mapping[str, Any] | None = None, *, warnings: tuple[str, ...] = ()) -> ReviewResult:
+    """Return a result that removes the requests and sets these annotations."""
+    return ReviewResult(annotations={**dict.fromkeys(REQUESTS), **(annotations or {})}, warnings=warnings)
+
+
+def deny(text: str) -> ReviewResult:
+    """Return a denial."""
+    return ReviewResult(denial=text)
