@@ -209,7 +209,9 @@ def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
     (service,) = load("Service")
 
     assert {each["metadata"]["name"] for each in configurations} == {Settings().webhook_configuration}
-    assert {each["failurePolicy"] for each in webhooks} == {"Ignore"}
+    policies = {each["name"]: each["failurePolicy"] for each in webhooks}
+    assert {name for name, policy in policies.items() if policy != "Ignore"} == {"approvals.hearth.dev"}
+    assert policies["approvals.hearth.dev"] == "Fail"
     assert max(each["timeoutSeconds"] for each in webhooks) > limits.ADMISSION_SECONDS
     assert all(each["clientConfig"]["service"]["name"] == service["metadata"]["name"] for each in webhooks)
     assert service["spec"]["ports"][0]["targetPort"] in [port["name"] for port in pod["containers"][0]["ports"]]

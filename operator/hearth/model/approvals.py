@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import enum
 import re
+from typing import NamedTuple
 
 import orjson
 
-from hearth.model import limits, value_class
+from hearth.model import limits, names, value_class
 from hearth.model.signatures import Signatures, Signer
 from hearth.model.text import times
 
 PURPOSE = "approval"
 """The purpose of the signature. Signatures for other purposes are not valid for an approval."""
-DIGITS = 8
-"""The fewest digits of a digest that a decision gives."""
-_PREFIX = re.compile(r"[0-9a-f]{8,64}")
+_PREFIX = re.compile(rf"[0-9a-f]{{{names.PLAN_DIGITS},64}}")
 _REQUEST = re.compile(r"(\S+)(?:\s+(.*))?", re.DOTALL)
 
 
@@ -92,32 +91,37 @@ def read_approval(text: object, plan: PlanIdentity, *, signatures: Signatures) -
     Only the exact text of `sign_approval` counts: no key is ignored, and none occurs twice, so that every reader of the
     annotation sees the same user.
     """
+    stamp = _parse(text)
+    if stamp is None or _write(stamp.approval, plan, stamp.signature) != text:
+        return None
+    is_signed = signatures.is_signed(PURPOSE, _describe(stamp.approval, plan), stamp.signature)
+    return stamp.approval if is_signed else None
+
+
+def parse_claim(text: object) -> Approval | None:
+    """Return the decision that the annotation claims, for display; None if there is none. Proves nothing, never raises."""
+    stamp = _parse(text)
+    return stamp.approval if stamp is not None else None
+
+
+class _Stamp(NamedTuple):
+    approval: Approval
+    signature: str
+
+
+def _parse(text: object) -> _Stamp | None:
     if not isinstance(text, str) or len(text) > limits.APPROVAL_LENGTH:
         return None
     try:
         fields = orjson.loads(text)
         if not all(isinstance(each, str) for each in fields.values()):
             return None
-        signature = fields["signature"]
-        approval = _parse(fields)
-        is_exact = _write(approval, plan, signature) == text
-        return approval if is_exact and _is_signed(approval, plan, signature, signatures) else None
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        times.parse_time(fields["time"])
+        decision, user, time, signature = (fields[key] for key in ("decision", "user", "time", "signature"))
+        approval = Approval(decision=Decision(decision), user=user, time=time, reason=fields.get("reason", ""))
+    except (AttributeError, KeyError, ValueError):
         return None
-
-
-def _parse(fields: dict[str, str]) -> Approval:
-    times.parse_time(fields["time"])
-    return Approval(
-        decision=Decision(fields["decision"]),
-        user=fields["user"],
-        time=fields["time"],
-        reason=fields.get("reason", ""),
-    )
-
-
-def _is_signed(approval: Approval, plan: PlanIdentity, signature: str, signatures: Signatures) -> bool:
-    return signatures.is_signed(PURPOSE, _describe(approval, plan), signature)
+    return _Stamp(approval, signature)
 
 
 def _write(approval: Approval, plan: PlanIdentity, signature: str) -> str:

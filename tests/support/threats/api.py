@@ -26,6 +26,7 @@ HOME = {
     "ResourceGroup": (STACK_VERSION, "resourcegroups"),
     "HealthMark": (STACK_VERSION, "healthmarks"),
     "StackSnapshot": (STACK_VERSION, "stacksnapshots"),
+    "StackPlan": (STACK_VERSION, "stackplans"),
     "StackTemplate": (STACK_VERSION, "stacktemplates"),
     "StackDefinition": (STACK_VERSION, "stackdefinitions"),
     "Site": ("platform.example/v1alpha1", "sites"),

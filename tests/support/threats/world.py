@@ -33,6 +33,7 @@ CLEARED = (
     "ResourceGroup",
     "HealthMark",
     "StackSnapshot",
+    "StackPlan",
     "ControllerRevision",
     "Deployment",
     "StatefulSet",

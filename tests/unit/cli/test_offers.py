@@ -20,9 +20,15 @@ HELD = "tests/integration/cli/test_held_deletions.py"
 VERBS = "tests/integration/cli/test_offers_of_verbs.py"
 ROLLOUTS = "tests/integration/operator/test_stack_definitions.py"
 NO_ADVICE = "names the program, and offers nothing"
+PLANS = "tests/integration/threats/test_plan_approvals.py"
 SETS = "tests/unit/plan/health/test_workload_rules.py"
 """Evaluates the statuses of StatefulSets: the simulated controller replaces every Pod."""
 TRIED = {
+    ("cli.stack_commands.steering.plan_commands", "kubectl stack plan"): PLANS,
+    ("cli.stack_views.plan_output", "kubectl stack retry"): PLANS,
+    ("cli.stack_views.plan_output", "kubectl stack …"): PLANS,
+    ("engine.admission.plan_decisions", "kubectl stack plan"): PLANS,
+    ("engine.admission.plan_decisions", "kubectl stack retry"): PLANS,
     ("plan.health.workload_rules", "kubectl delete"): SETS,
     ("cli.stack_views.causes.advice", "kubectl api-resources"): SITUATIONS,
     ("cli.stack_views.causes.advice", "kubectl create"): SITUATIONS,

@@ -89,10 +89,11 @@ def test_a_mark_that_needs_another_one_is_degraded() -> None:
     assert argocd_scripts.assess({**raw, "status": {**status, "conditions": changed}})[0] == "Degraded"
 
 
-def test_a_change_that_waits_for_its_window_is_suspended() -> None:
+@pytest.mark.parametrize("reason", ["WaitingForWindow", "WaitingForApproval"])
+def test_a_change_that_waits_is_suspended(reason: str) -> None:
     raw = recorded_statuses.find(names.STACK, "UpdateStopped")
     status = raw["status"]
-    changed = [{**each, "reason": "WaitingForWindow"} for each in status["conditions"]]
+    changed = [{**each, "reason": reason} for each in status["conditions"]]
 
     assert argocd_scripts.assess({**raw, "status": {**status, "conditions": changed}})[0] == "Suspended"
 

@@ -82,6 +82,15 @@ LACKS_FINALIZER: Final = {
         f'!has(object.metadata.finalizers) || !object.metadata.finalizers.exists(each, each == "{names.FINALIZER}")'
     ),
 }
+CHANGES_DECISION: Final = {
+    "name": "decision-changes",
+    "expression": (
+        f'["{names.REQUEST_APPROVE}", "{names.REQUEST_REJECT}", "{names.ANNOTATION_APPROVAL}"].exists(key, '
+        '(has(object.metadata.annotations) && key in object.metadata.annotations ? object.metadata.annotations[key] : "") '
+        "!= (oldObject != null && has(oldObject.metadata.annotations) && key in oldObject.metadata.annotations ? "
+        'oldObject.metadata.annotations[key] : ""))'
+    ),
+}
 WEBHOOKS: Final = {
     "ValidatingWebhookConfiguration": (
         ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
@@ -93,6 +102,7 @@ WEBHOOKS: Final = {
     ),
     "MutatingWebhookConfiguration": (
         ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
+        ("approvals.hearth.dev", ["stackplans"], ["CREATE", "UPDATE"], CHANGES_DECISION),
     ),
 }
 """Name, resources, operations and condition of each webhook, by kind of configuration."""
@@ -125,7 +135,7 @@ async def serving_webhook(
 
 
 async def remove(connection: Connection, paths: Sequence[str]) -> None:
-    """Delete the configurations. If this fails, they block nothing: they are ignored while no operator answers."""
+    """Delete the configurations. If this fails, they only block decisions about plans while no operator answers."""
     for path in paths:
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             await connection.request("DELETE", path)
@@ -164,6 +174,6 @@ def make_webhook(
         "namespaceSelector": within,
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "failurePolicy": "Ignore",
+        "failurePolicy": "Fail" if condition is CHANGES_DECISION else "Ignore",
         "timeoutSeconds": 5,
     }

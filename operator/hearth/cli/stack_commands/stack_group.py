@@ -44,9 +44,12 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "graph": entry(SEE, "showing.drawing_commands:graph", "Draw the resources as a graph: SVG, Graphviz or Mermaid."),
     "ui": entry(SEE, "showing.list_commands:ui", "Inspect and control Stacks in a browser."),
+    "plan": entry(SEE, "steering.plan_commands:plan", "Show the change that waits for an approval."),
     "wait": entry(
         SEE, "steering.verb_commands:wait", "Wait for a state, and fail as soon as the Stack cannot reach it."
     ),
+    "approve": entry(STEER, "steering.plan_commands:approve", "Approve the change that waits."),
+    "reject": entry(STEER, "steering.plan_commands:reject", "Reject the change that waits."),
     "retry": entry(STEER, "steering.verb_commands:retry", "Retry everything that failed now."),
     "rollback": entry(STEER, "steering.verb_commands:rollback", "Roll back to an earlier revision."),
     "snapshot": entry(

@@ -9,7 +9,7 @@ import collections
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hearth.cli.stack_views import safe_text
@@ -125,7 +125,7 @@ def describe_undo(undo: Undo) -> str:
     """Return how a change is undone, with the field that prevents it, or the data that is lost."""
     if undo.grade is UndoGrade.ONE_WAY:
         named = f" ({undo.field})" if undo.field else ""
-        return f"undo: {undo.grade}{named}: {undo.reason}"
+        return ": ".join(filter(None, ("undo", f"{undo.grade}{named}", undo.reason)))
     lost = f"lost: {enumeration.enumerate_names(undo.lost)}" if undo.lost else ""
     return f"undo: {'; '.join(filter(None, (undo.grade, undo.reason, lost)))}"
 
@@ -407,19 +407,30 @@ def write_markdown(preview: Preview) -> str:
     else:
         lines += [f"**{summary}**", ""]
         body = [line for change in join_causes(preview.changes) for line in list_markdown(change)]
-    if body:
-        # Longer than any run in a value, so that no value ends the block.
-        fence = "`" * max([3, *(len(run) + 1 for line in body for run in FENCES.findall(line))])
-        lines += [f"{fence}diff", *body, fence]
+    lines += write_block(body)
     notes = [f"- {escape(note)}" for note in preview.notes] if not preview.rejection else []
     nested = [text for each in preview.nested for text in ("", write_markdown(each))]
     return "\n".join([*lines, *([""] if notes else []), *notes, *nested])
 
 
+def write_block(body: Sequence[str]) -> list[str]:
+    """Return the lines as a block of a diff, or nothing if there are none."""
+    if not body:
+        return []
+    # Longer than any run in a value, so that no value ends the block.
+    fence = "`" * max([3, *(len(run) + 1 for line in body for run in FENCES.findall(line))])
+    return [f"{fence}diff", *body, fence]
+
+
 def list_markdown(change: Change) -> list[str]:
     """Return the lines of a change; the first character decides on the color."""
-    first, *fields = ("".join(text for text, _ in line) for line in list_change(change))
-    mark = DIFF_MARKS.get(change.action) or ("!" if change.action in CHANGED else " ")
+    return to_markdown(change.action, list_change(change))
+
+
+def to_markdown(action: Action, lines: Iterable[Line]) -> list[str]:
+    """Return the line of a resource and the lines of its fields for a block in the syntax of a diff."""
+    first, *fields = ("".join(text for text, _ in line) for line in lines)
+    mark = DIFF_MARKS.get(action) or ("!" if action in CHANGED else " ")
     return [
         f"{mark} {first[2:]}",
         *(f"{line[4:5]}   {line[4:]}" if line[4:5] in "+-" else f" {line}" for line in fields),

@@ -69,27 +69,27 @@ class DecisionCheck:
         """Review one request. key: its annotation."""
         decision, plan = REQUESTS[key], identify_plan(old)
         request = approvals.parse_request(list_annotations(review.new)[key])
-        stamped = approvals.read_approval(
+        approval = approvals.read_approval(
             list_annotations(old).get(names.ANNOTATION_APPROVAL), plan, signatures=self.hashes
         )
         if not request.matches_digest(plan.digest):
             return deny(
                 f"{key}: {request.digest[:100]!r} is not the beginning of the plan's digest "
-                f"{plan.digest[: approvals.DIGITS]}…; give at least {approvals.DIGITS} digits"
+                f"{plan.digest[: names.PLAN_DIGITS]}…; give at least {names.PLAN_DIGITS} digits"
             )
-        denial = find_state_denial(old, decision, stamped) or await self._find_user_denial(review.author, old, decision)
+        denial = find_state_denial(old, decision, approval) or await self._find_user_denial(
+            review.author, old, decision
+        )
         if denial:
             return deny(f"{key}: {denial}")
-        if stamped is not None and stamped.decision is decision:
-            already = f"the plan was already {decision} by {stamped.user} at {stamped.time}"
+        if approval is not None and approval.decision is decision:
+            already = f"the plan was already {decision} by {approval.user} at {approval.time}"
             return replace_requests(warnings=(already,))
         if review.is_dry_run:
             return replace_requests(warnings=(f"dry run: the plan would be {decision}",))
-        approval = Approval(
-            decision=decision, user=review.author.name, time=times.format_time(now), reason=request.reason
-        )
+        made = Approval(decision=decision, user=review.author.name, time=times.format_time(now), reason=request.reason)
         try:
-            stamp = approvals.sign_approval(approval, plan, signer=self.hashes)
+            stamp = approvals.sign_approval(made, plan, signer=self.hashes)
         except ValueError as error:
             return deny(f"{key}: {error}; shorten the reason")
         return replace_requests({names.ANNOTATION_APPROVAL: stamp})
@@ -97,7 +97,7 @@ class DecisionCheck:
     async def _find_user_denial(self, author: Author, old: Object, decision: Decision) -> str:
         """Return why this user cannot decide, or ""."""
         plan = identify_plan(old)
-        if f"system:serviceaccounts:{self.operator_namespace}" in author.groups:
+        if author.name.startswith(f"system:serviceaccount:{self.operator_namespace}:"):
             # A template can contain a plan with this annotation, and the operator would apply it with its own rights.
             return (
                 f"{author.name} is a ServiceAccount in the operator's namespace, whose rights Stacks use; decide as "
@@ -106,9 +106,7 @@ class DecisionCheck:
         separate = find_author_denial(old, author) if decision is Decision.APPROVED else ""
         if separate:
             return separate
-        if await self.access.may(
-            author, VERB, RESOURCE, namespace=plan.namespace, name=plan.name, group=names.GROUP
-        ):
+        if await self.access.may(author, VERB, RESOURCE, namespace=plan.namespace, name=plan.name, group=names.GROUP):
             return ""
         resource = f"{RESOURCE}.{names.GROUP}"
         grant = tenancy.write_grant(
@@ -120,17 +118,19 @@ class DecisionCheck:
         )
 
 
-def find_state_denial(old: Object, decision: Decision, stamped: Approval | None) -> str:
-    """Return why nobody can decide so about the plan any more, or ""."""
+def find_state_denial(old: Object, decision: Decision, approval: Approval | None) -> str:
+    """Return why the plan is no longer open for this decision, or ""."""
     phase = object_fields.text(old, "status", "phase")
-    stack = object_fields.text(old, "spec", "stackRef", "name")
+    place = (
+        f"{object_fields.text(old, 'spec', 'stackRef', 'name')} -n {object_fields.text(old, 'metadata', 'namespace')}"
+    )
     if phase in OVER:
-        return f"the plan is {phase}; run `kubectl stack plan {stack}` to see the present one"
-    is_final = stamped is not None and stamped.decision is Decision.REJECTED
-    if stamped is not None and is_final and decision is Decision.APPROVED:
+        return f"the plan is {phase}; to see the present one, run: kubectl stack plan {place}"
+    is_final = approval is not None and approval.decision is Decision.REJECTED
+    if approval is not None and is_final and decision is Decision.APPROVED:
         return (
-            f"the plan was rejected by {stamped.user} at {stamped.time}; change the Stack, or run `kubectl stack retry "
-            f"{stack}` to request another plan"
+            f"the plan was rejected by {approval.user} at {approval.time}; change the Stack, or request another plan: "
+            f"kubectl stack retry {place}"
         )
     return ""
 
@@ -142,7 +142,7 @@ def find_author_denial(old: Object, author: Author) -> str:
     written_by = object_fields.text(old, "spec", "author")
     if not written_by:
         return (
-            "spec.approval.separateApprover is set and the author of the change is unknown, so nobody can approve it; "
+            "spec.approval.separateApprover is set and the author of the change is unknown, so no user can approve it; "
             "edit the spec of the Stack while the webhook is served"
         )
     if written_by == author.name:
@@ -151,7 +151,7 @@ def find_author_denial(old: Object, author: Author) -> str:
 
 
 def drop_decisions(review: Review) -> ReviewResult:
-    """Remove all decisions from a new plan, such as one from a backup: a stamp is not valid for another object."""
+    """Remove all decisions from a new plan, for example one from a backup: a stamp is not valid for another object."""
     found = [key for key in (*REQUESTS, names.ANNOTATION_APPROVAL) if key in list_annotations(review.new)]
     warning = f"{', '.join(found)}: removed, because a plan can be approved only after it was created"
     return replace_requests({names.ANNOTATION_APPROVAL: None}, warnings=(warning,) if found else ())

@@ -56,7 +56,7 @@ class Reviewer:
     author_check: AuthorCheck | None = None
     """Checks the permissions of the author; None if any author may name any ServiceAccount."""
     decision_check: DecisionCheck | None = None
-    """Checks and signs decisions about StackPlans; None if nobody can decide."""
+    """Checks and signs decisions about StackPlans; None if no user can decide."""
     check_kubeconfig: Callable[[str], object] = str
     """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
     on_limit: Callable[[str], None] = lambda _limit: None
@@ -256,8 +256,3 @@ class AuthorCheck:
                 name=account,
             )
         )
-
-
-def find_subject(author: Author) -> str:
-    """Return the author as a flag of kubectl."""
-    return f"--user={shlex.quote(author.name)}"

@@ -217,7 +217,9 @@ class Rights:
     def __init__(self, *rights: str) -> None:
         self.rights = rights
 
-    async def may(self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+    async def may(
+        self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "", group: str = ""
+    ) -> bool:
         if "fault" in self.rights:
             raise ApiStatusError(code=500, status=None)
         return f"{verb} {resource} {name}".strip() in self.rights
