@@ -135,7 +135,7 @@ def inputs(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @dataclass
-class Tally:
+class Tally(evaluation.Untimed):
     """A port that admits small expressions and remembers refused ones."""
 
     refused: int = 0

@@ -343,9 +343,14 @@ estimated.
 USUAL_MICROSECONDS = 100_000.0
 """The upper bound of such a rule for this input, which is many times the real cost."""
 TURN_MICROSECONDS = 50_000.0
-"""Time of all expressions of one Stack that need a bound, in one iteration of the event loop."""
+"""Time of all expressions and health rules of one Stack in one iteration of the event loop: the bounds of expressions that
+need one, and the measured time of all others."""
+ORDINARY_MICROSECONDS = 15.0
+"""Time of an expression or a health rule that does not count: most take 6 to 10. Other work for a resource takes longer."""
 TURN_PACKED_BYTES = 8 * 1024 * 1024
 """Size of inputs that one Stack sends to evaluator processes in one iteration."""
+REQUEST_BYTES = 4 * 1024
+"""Bytes that each such request counts in addition to its inputs: 2,000 requests take some 60 ms."""
 EVALUATOR_CPU = 1.0
 """Seconds of CPU for one expression in an evaluator process: a thousand times what ordinary ones take."""
 EVALUATOR_WALL = 10.0
@@ -431,7 +436,7 @@ PROBLEM_SHOWN = 4_096
 HEALTH_PARTS = 2_000
 """Fields, conditions and parts of one status that are evaluated for health.
 
-Each blocks the event loop for some 30 µs.
+Each takes some 30 µs: the parts of several objects take turns, see `TURN_MICROSECONDS`.
 """
 HEALTH_WORDS_KEPT = 2_048
 """Texts of statuses whose meaning is cached: some thousand differ in a large cluster, and each takes 0.3 KiB."""

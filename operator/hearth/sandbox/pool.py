@@ -118,6 +118,8 @@ class Pool:
         self._whose = ""
         self._time_left = 0.0
         self._bytes_left = 0
+        self._is_put_off = False
+        """Whether the Stack is notified after this turn, because it has no share of it left."""
 
     # ------------------------------------------------------------ for callers
 
@@ -126,6 +128,23 @@ class Pool:
         self._whose = stack_uid
         self._time_left = limits.TURN_MICROSECONDS
         self._bytes_left = limits.TURN_PACKED_BYTES
+        self._is_put_off = False
+
+    def begin_work(self) -> float | None:
+        """Return the monotonic time, or None if the Stack has no time left in this turn."""
+        return self._now() if self._time_left > 0 else None
+
+    def end_work(self, began: float) -> None:
+        """Count the time since then, unless it was ordinary. Others may have had the processor for a part of it."""
+        spent = (self._now() - began) * 1e6 - limits.ORDINARY_MICROSECONDS
+        if spent > 0:
+            self._time_left -= spent
+
+    def put_off(self) -> None:
+        """Let the Stack ask again in its next turn."""
+        if not self._is_put_off:
+            self._is_put_off = True
+            self._notify_later(self._whose)
 
     def admits(self, cost: Cost) -> bool:
         """Return whether an expression of that cost may be evaluated in this process, in this turn."""
@@ -144,13 +163,13 @@ class Pool:
 
     def _ask(self, text: str, data: Mapping[str, Any] | PackedInputs, language: bytes) -> Answer | None:
         if self._bytes_left <= 0:
-            self._put_off(self._whose)
+            self.put_off()
             return None
         try:
             identity = data.identify() if isinstance(data, PackedInputs) else orjson.dumps(data)
         except TypeError:
             return Unwritable("reads a value that JSON cannot represent")
-        self._bytes_left -= len(identity)
+        self._bytes_left -= len(identity) + limits.REQUEST_BYTES
         if len(identity) > limits.EVALUATOR_INPUT_BYTES:
             return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
         if isinstance(data, PackedInputs) and data.size > limits.LIST_READ_BYTES:
@@ -256,7 +275,7 @@ class Pool:
         self._leave(stack)
         if stack.uid not in self._held:
             self._held.add(stack.uid)
-            self._put_off(stack.uid, delay=HELD)
+            self._notify_later(stack.uid, delay=HELD)
 
     def _leave(self, stack: Stack) -> None:
         """Record that a Stack waits for no result."""
@@ -266,7 +285,7 @@ class Pool:
         if stack.rests_until > now:
             self._rests[stack.uid] = stack.rests_until
 
-    def _put_off(self, stack_uid: str, *, delay: float = 0.0) -> None:
+    def _notify_later(self, stack_uid: str, *, delay: float = 0.0) -> None:
         """Let a Stack ask again after a while."""
 
         def notify() -> None:

@@ -165,7 +165,7 @@ def find_import_path() -> str:
 Start: TypeAlias = Callable[[], Awaitable[Process]]
 
 
-class OfflineEvaluator:
+class OfflineEvaluator(evaluation.Untimed):
     """Evaluates the expressions of one command without an operator, one after the other. Blocks its caller."""
 
     def __init__(self, *, start: Start = start, now: Callable[[], float] = time.monotonic) -> None:

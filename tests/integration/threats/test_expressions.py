@@ -212,3 +212,39 @@ def find_workers(threats: ThreatWorld) -> list[Path]:
     children = Path(f"/proc/{threats.operator.process.pid}/task/{threats.operator.process.pid}/children").read_text()
     processes = [Path("/proc") / pid for pid in children.split()]
     return [each for each in processes if b"hearth.sandbox.worker" in (each / "cmdline").read_bytes()]
+
+
+MEMBERS, RULES = 200, 32
+"""Objects with 32 rules each."""
+
+
+@pytest.mark.parametrize("comparisons", [pytest.param(12, id="small"), pytest.param(160, id="refused")])
+def test_many_rules_of_one_stack_hold_up_no_one(threats: ThreatWorld, comparisons: int) -> None:
+    tenant = threats.tenant()
+    rule = " && ".join(["cfg.data == cfg.data"] * comparisons)
+    cfg = {
+        **make_config_map(data={f"k{number}": "${string(item)}" for number in range(200)}),
+        "forEach": "params.list",
+        "readyWhen": [f"{rule} && '{number}' != ''" for number in range(RULES)],
+    }
+    template, parameters = {"parameters": {"list": LIST}}, {"list": list(range(MEMBERS))}
+    threats.canary()
+
+    def watch() -> float:
+        return max(threats.canary().complete for _ in range(5))
+
+    with threats.operator.listened_to() as silence:
+        tenant.author().create(
+            make_stack(tenant.namespace, "rules", {"cfg": cfg}, template=template, parameters=parameters)
+        )
+        slowest = watch()
+        threats.wait_phase(tenant.namespace, "rules", "CreateComplete", "CreateFailed", within=120.0)
+        slowest = max(slowest, watch())
+    print(f"silent for {silence.longest:.2f} s ({silence.longest_work:.2f} s of work), canaries {slowest:.2f} s")
+    assert silence.longest_work < WORK
+
+    threats.operator.restart()
+    with threats.operator.listened_to() as silence:
+        slowest = watch()
+    print(f"silent for {silence.longest:.2f} s ({silence.longest_work:.2f} s of work), canaries {slowest:.2f} s")
+    assert silence.longest_work < WORK

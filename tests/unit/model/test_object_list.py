@@ -23,7 +23,7 @@ def make_child(name: str, **data: Any) -> child.Child:
     return child.parse_child({"metadata": metadata, "data": data}, kind=KIND, paths=(("data",),))
 
 
-class InWorker:
+class InWorker(evaluation.Untimed):
     """Unpacks nothing itself, and evaluates as an evaluator process does."""
 
     def admits(self, _cost: Cost) -> bool:

@@ -216,6 +216,52 @@ async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself(pool: Pool)
 
 
 @pytest.mark.parametrize(
+    ("microseconds", "count"),
+    [
+        pytest.param(limits.ORDINARY_MICROSECONDS - 1, 1_000, id="ordinary"),
+        pytest.param(limits.TURN_MICROSECONDS / 10 + limits.ORDINARY_MICROSECONDS + 1, 10, id="costly"),
+        pytest.param(10 * limits.TURN_MICROSECONDS, 1, id="longer-than-a-turn"),
+    ],
+)
+async def test_measured_work_of_a_stack_ends_with_its_turn(
+    desk: Desk, pool: Pool, microseconds: float, count: int
+) -> None:
+    def work() -> bool:
+        began = pool.begin_work()
+        if began is not None:
+            desk.now += microseconds / 1e6
+            pool.end_work(began)
+        return began is not None
+
+    pool.begin("shop")
+    done = sum(work() for _ in range(1_000))
+    pool.begin("shop")
+
+    assert done == count
+    assert work()
+
+
+async def test_a_stack_that_is_put_off_is_notified_once_after_its_turn(desk: Desk, pool: Pool) -> None:
+    pool.begin("shop")
+    for _ in range(3):
+        pool.put_off()
+    early = list(desk.reported)
+    await waiting.wait_until(lambda: bool(desk.reported))
+    await turn()
+
+    assert (early, desk.reported) == ([], ["shop"])
+
+
+async def test_many_small_requests_use_up_the_share_of_a_turn(pool: Pool) -> None:
+    pool.begin("shop")
+    for number in range(3_000):
+        pool.ask("x", {"x": number})
+
+    assert pool.ask("x", {"x": 0}) is None
+    assert pool._bytes_left <= 0
+
+
+@pytest.mark.parametrize(
     ("cost", "is_admitted"),
     [
         pytest.param(SMALL, True, id="small"),

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.engine import cluster_objects, verified_revisions
+from hearth.engine import cluster_objects, cooperative_work, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import restored_objects, revision_builder, stack_revisions, stored_definition
 from hearth.engine.ports import ManagementRevisions, StackDefinitionClient
@@ -403,7 +403,7 @@ class DefinitionRevisions:
         stored = await self.management_cluster.get_definition(owner_stack, revision)
         if not stored_definition.is_as_stored(stored, revision.hash, self.hashes.of_stack(owner_stack.uid)):
             raise TamperedRevision(verified_revisions.explain(revision))
-        return instance_form.make_form(owner_stack.name, revision.number, stored)
+        return await make_form(owner_stack.name, revision.number, stored)
 
     async def store(self, owner_stack: StackObject, spec: Object) -> InstanceForm:
         """Store the spec as a revision, unless the newest one has the same content. Raises TamperedRevision.
@@ -415,7 +415,7 @@ class DefinitionRevisions:
         known = self.load(owner_stack)
         newest = known.verified[-1] if known.verified else None
         if newest is not None and newest.hash == hashed:
-            return instance_form.make_form(owner_stack.name, newest.number, content)
+            return await make_form(owner_stack.name, newest.number, content)
         number = known.last_number + 1
         revision = Revision(
             name=revision_builder.name_revision(owner_stack, f"{hashed} {number}"),
@@ -429,7 +429,7 @@ class DefinitionRevisions:
         created = await self.management_cluster.create_revision(owner_stack, signed, content)
         if created.hash != hashed or not verified_revisions.is_verified(created, owner_stack, self.hashes):
             raise TamperedRevision(verified_revisions.explain(created))
-        return instance_form.make_form(owner_stack.name, created.number, content)
+        return await make_form(owner_stack.name, created.number, content)
 
     async def truncate(self, owner_stack: StackObject, *, needed: Collection[int]) -> list[int]:
         """Delete the oldest unneeded revisions that exceed the history limit of a Stack; return their numbers."""
@@ -437,3 +437,11 @@ class DefinitionRevisions:
         for revision in expired:
             await self.management_cluster.delete_revision(owner_stack, revision)
         return [each.number for each in expired]
+
+
+async def make_form(definition: str, number: int, content: Object) -> InstanceForm:
+    """Make the form of a revision. content: as `instance_form.make_content` returns it.
+
+    Checking the types of its outputs can take most of a second.
+    """
+    return await cooperative_work.finish(instance_form.make_form_in_pieces(definition, number, content))

@@ -71,8 +71,6 @@ class HealthRuleEntry:
     rule: HealthRule
     paths: frozenset[Path]
     """All fields that the rule reads, in addition to apiVersion, kind and metadata."""
-    is_slow: bool = False
-    """Whether an assessment is slow enough to cache its result."""
 
 
 def entry(rule: HealthRule, *paths: str) -> HealthRuleEntry:

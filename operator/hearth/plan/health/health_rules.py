@@ -5,6 +5,7 @@ Rules never read the Stack or the time: the health depends only on the object an
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pathlib
 import weakref
@@ -17,7 +18,7 @@ import yaml
 from hearth.model import names, value_class
 from hearth.model.child import Path
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan.health import condition_rules, health_result, rule_cases, rule_parser, workload_rules
+from hearth.plan.health import condition_rules, health_result, health_scripts, rule_cases, rule_parser, workload_rules
 from hearth.plan.health.general import general_rule, status_fields
 from hearth.plan.health.general.general_rule import GeneralRule
 from hearth.plan.health.health_result import (
@@ -32,7 +33,7 @@ from hearth.plan.health.rule_parser import ByKind, RuleIndexBuilder, RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.template.blueprint import Blueprint
 from hearth.template.cel import evaluation
-from hearth.template.cel.evaluation import ScriptEvaluator
+from hearth.template.cel.evaluation import ScriptEvaluator, TurnTime
 
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess"]
 
@@ -41,6 +42,11 @@ BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
 VERDICTS_KEPT = 8
 """Number of results to cache, each with its fields: one reconcile assesses the same object several times. The unpacked
 fields of one object may take a MiB."""
+
+POSTPONED: Final = dataclasses.replace(
+    health_result.progressing(health_scripts.EVALUATING, "its health is being evaluated"), is_pending=True
+)
+"""The result for an object that is assessed in the next turn of its Stack."""
 
 EXISTING_KINDS: Final = (
     "ConfigMap", "ControllerRevision.apps", "ClusterRole.rbac.authorization.k8s.io",
@@ -104,6 +110,8 @@ class HealthRules:
         """schemas: the schemas of the kinds that the cluster serves, from memory; scripts: runs users' scripts."""
         self._users = rules
         self._scripts = scripts
+        self.turn: TurnTime = scripts
+        """The time that the current Stack may take for rules."""
         self._schemas = schemas
         self._found: dict[Kind, tuple[object, HealthRuleEntry]] = {}
         """The schema and the rule of each kind."""
@@ -131,14 +139,20 @@ class HealthRules:
         return RuleChange(before=before, after=rules)
 
     def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
-        """Assess the object with these fields, which must not change. Accepts any shape and never raises."""
+        """Assess the object with these fields, which must not change. Accepts any shape and never raises.
+
+        The result is pending if its Stack has no time left in this turn.
+        """
         entry = self.find_entry(kind)
-        if not entry.is_slow:
-            return health_result.with_message(entry.rule(fields))
         known = self._judged.get(id(fields))
         if known is not None:
             return known[1]
+        began = self.turn.begin_work()
+        if began is None:
+            self.turn.put_off()
+            return POSTPONED
         verdict = health_result.with_message(entry.rule(fields))
+        self.turn.end_work(began)
         if verdict.is_pending:
             return verdict
         self._judged[id(fields)] = fields, verdict
@@ -192,7 +206,7 @@ class HealthRules:
             return general
         if isinstance(entry.rule, HealthScript):
             rule = ScriptRule(entry.rule, scripts=self._scripts, rule=general.rule)
-            return HealthRuleEntry(rule=rule, paths=entry.paths | general.paths, is_slow=True)
+            return HealthRuleEntry(rule=rule, paths=entry.paths | general.paths)
         return rule_cases.complete(entry, general)
 
 

@@ -112,7 +112,6 @@ def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
             cases, rests=tuple(name for name in SUSPEND if not paths.isdisjoint({("spec",), ("spec", name)}))
         ),
         paths=field_references.shorten(path for path in paths if path[0] not in METADATA),
-        is_slow=True,
     )
 
 

@@ -155,7 +155,7 @@ class ExternalObjects:
         obstacle = _find_obstacle(view, kind, ref) or _find_excess(objects, ref, external)
         if obstacle is not None:
             return ExternalStatus(status=obstacle, ref=ref, objects=objects, is_list=is_list)
-        status = _judge_list(external, objects) if is_list else _judge_object(external, objects, ref, rules)
+        status = _judge_list(external, objects, rules) if is_list else _judge_object(external, objects, ref, rules)
         is_awaited = external.is_awaited and status.is_ready
         return ExternalStatus(status=status, ref=ref, objects=objects, is_list=is_list, is_awaited=is_awaited)
 
@@ -242,10 +242,19 @@ def _find_excess(objects: tuple[Child, ...], ref: ObjectRef, external: ExternalB
     return None
 
 
-def _judge_list(external: ExternalBlueprint, objects: tuple[Child, ...]) -> ResourceStatus:
+def _judge_list(external: ExternalBlueprint, objects: tuple[Child, ...], rules: HealthRules) -> ResourceStatus:
     """Return the status of a list whose objects are known."""
     if external.ready_when:
-        return _follow(external, {external.name: ObjectList(objects)})
+        listed, count = ObjectList(objects), len(external.ready_when)
+        if count * listed.size > limits.LIST_READ_BYTES:
+            # Each rule unpacks the whole list, and all of them belong to one turn.
+            message = (
+                f"its {count} readyWhen rules read {listed.size / 2**20:.1f} MiB each, and at most "
+                f"{limits.LIST_READ_BYTES // 2**20} MiB together are allowed; combine them with &&, read fewer fields, or "
+                "write a narrower selector"
+            )
+            return _fail(TOO_LARGE, message)
+        return _follow(external, {external.name: listed}, rules)
     return _ready(f"{len(objects)} objects")
 
 
@@ -263,7 +272,7 @@ def _judge_object(
     if external.ready_when:
         if readiness.is_stale(found):
             return _await("its controller has not observed the latest change yet", NOT_READY)
-        return _follow(external, {external.name: expressions.enlarge(found.fields)})
+        return _follow(external, {external.name: expressions.enlarge(found.fields)}, rules)
     health = rules.assess(found.fields, kind=found.kind)
     if health.is_pending:
         return blocked_status.waiting(f"the health of {describe(ref)} is being evaluated", cause=Cause.EVALUATING)
@@ -272,8 +281,18 @@ def _judge_object(
     return _await(f"{describe(ref)} is not ready: {health.message}", NOT_READY)
 
 
-def _follow(external: ExternalBlueprint, values: Mapping[str, Any]) -> ResourceStatus:
-    """Evaluate the resource's own `readyWhen` rules."""
+def _follow(external: ExternalBlueprint, values: Mapping[str, Any], rules: HealthRules) -> ResourceStatus:
+    """Evaluate the resource's own `readyWhen` rules, all in one turn."""
+    began = rules.turn.begin_work()
+    if began is None:
+        rules.turn.put_off()
+        return blocked_status.waiting("its readyWhen rules are being evaluated", cause=Cause.EVALUATING)
+    status = _evaluate(external, values)
+    rules.turn.end_work(began)
+    return status
+
+
+def _evaluate(external: ExternalBlueprint, values: Mapping[str, Any]) -> ResourceStatus:
     for number, rule in enumerate(external.ready_when):
         match rule.evaluate(values):
             case Known(value=True):

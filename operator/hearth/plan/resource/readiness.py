@@ -38,18 +38,29 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
     if child.unhealthy_reason is not None:
         status = make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
         return dataclasses.replace(status, cause=Cause.MARKED_UNHEALTHY)
-    seen = values
     if resource.failed_when or resource.ready_when:
-        seen = {**values, resource.own_name: expressions.enlarge(child.fields)}
-    if failure := _find_failure(resource.failed_when, seen, child):
-        return failure
-    if resource.ready_when:
-        return _follow(resource.ready_when, seen, child)
+        began = rules.turn.begin_work()
+        if began is None:
+            rules.turn.put_off()
+            return dataclasses.replace(interpret(health_rules.POSTPONED, child), cause=Cause.EVALUATING)
+        # All rules of a resource belong to one turn: rules in the next turn could contradict those of this one.
+        found = _evaluate(resource, child, values)
+        rules.turn.end_work(began)
+        if found is not None:
+            return found
     verdict = rules.assess(child.fields, kind=child.kind)
     status = interpret(verdict, child)
     if verdict.is_pending or verdict.is_silent:
         return dataclasses.replace(status, cause=Cause.EVALUATING if verdict.is_pending else Cause.NOT_OBSERVED)
     return status
+
+
+def _evaluate(resource: ResourceBlueprint, child: Child, values: Values) -> ResourceStatus | None:
+    """Return the status by the rules of the resource, or None if the health rule of the kind decides."""
+    seen = {**values, resource.own_name: expressions.enlarge(child.fields)}
+    if failure := _find_failure(resource.failed_when, seen, child):
+        return failure
+    return _follow(resource.ready_when, seen, child) if resource.ready_when else None
 
 
 def serves(child: Child, rules: HealthRules) -> bool:

@@ -40,6 +40,9 @@ SMALL_COUNT = 8
 """Maximum concatenation operands, or values in lists and maps, for which an expression over small inputs needs no
 bound."""
 
+HARMLESS_NODES = 64
+"""Maximum nodes of such an expression: each comparison of two small inputs takes up to 25 microseconds."""
+
 Scope: TypeAlias = Mapping[str, Bound]
 Rule: TypeAlias = Callable[[Scope, Meter], Bound]
 """Bounds one node of the tree, given the bounds of its variables."""
@@ -395,14 +398,16 @@ class Estimator:
 
 def is_harmless(text: str, tree: Any) -> bool:
     """Whether the expression stays cheap for all small inputs, so that it needs no bound."""
-    if "(" not in text and text.count("+") <= SMALL_COUNT and text.count(",") <= SMALL_COUNT:
+    is_short = len(text) <= HARMLESS_NODES
+    if is_short and "(" not in text and text.count("+") <= SMALL_COUNT and text.count(",") <= SMALL_COUNT:
         return True
-    grown = 0
+    grown = nodes = 0
     waiting = [tree.expr]
     while waiting:
         node = waiting.pop()
+        nodes += 1
         match_ = syntax_tree.alternative(node)
-        if match_ == "comprehension_expr":
+        if match_ == "comprehension_expr" or nodes > HARMLESS_NODES:
             return False
         if match_ == "call_expr":
             name = name_function(node.call_expr)

@@ -117,7 +117,34 @@ def read_inputs(packed: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     return data, tuple(names)
 
 
-class Evaluator(Protocol):
+class TurnTime(Protocol):
+    """The time that one Stack may take in one iteration of the event loop."""
+
+    def begin_work(self) -> float | None:
+        """Return the time, for `end_work`, or None if the Stack has no time left in this turn."""
+
+    def end_work(self, began: float) -> None:
+        """Count the time since then, unless it was ordinary."""
+
+    def put_off(self) -> None:
+        """Let the Stack ask again in its next turn."""
+
+
+class Untimed:
+    """Turns without a limit, for work that delays nobody else."""
+
+    def begin_work(self) -> float | None:
+        """Return any time: it is not counted."""
+        return 0.0
+
+    def end_work(self, began: float) -> None:
+        """Count nothing."""
+
+    def put_off(self) -> None:
+        """Do nothing: nothing is ever put off."""
+
+
+class Evaluator(TurnTime, Protocol):
     """Evaluates expressions that may exceed the limits of the operator's own process."""
 
     def admits(self, cost: Cost) -> bool:
@@ -130,7 +157,7 @@ class Evaluator(Protocol):
         """
 
 
-class ScriptEvaluator(Protocol):
+class ScriptEvaluator(TurnTime, Protocol):
     """Runs health scripts of users, in a process with limits."""
 
     def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:
@@ -140,7 +167,7 @@ class ScriptEvaluator(Protocol):
         """
 
 
-class Alone:
+class Alone(Untimed):
     """The evaluator of a process that has no other process for evaluations."""
 
     def admits(self, cost: Cost) -> bool:

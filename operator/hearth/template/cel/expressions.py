@@ -262,8 +262,17 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
             data[name] = fields
         if packed:
             return self.delegate(PackedInputs(data=data, lists=packed, names=self.names))
-        if needs_bound and not self.is_admitted(data):
-            return self.delegate(data)
+        if not needs_bound or self.is_surely_small(data):
+            began = self.evaluator.begin_work()
+            if began is None:
+                return self.delegate(data)
+            outcome = self.run(data)
+            self.evaluator.end_work(began)
+            return outcome
+        return self.run(data) if self.evaluator.admits(self.find_estimator().estimate(data)) else self.delegate(data)
+
+    def run(self, data: Mapping[str, Any]) -> Outcome:
+        """Evaluate it in this process."""
         found = run(self.parsed, data)
         if found.__class__ is Failed:
             return self.classify_failure(data, found.message, names=self.names)
@@ -272,12 +281,13 @@ class Expression:  # noqa: PLW1641 -- its constants have no hash
         except cel_values.UnrepresentableValue as error:
             return self.refuse(str(error))
 
-    def is_admitted(self, data: Mapping[str, Any]) -> bool:
-        """Return whether it may be evaluated on these inputs in this process."""
-        estimator = self.parsed.estimator or find_estimator(self.parsed.text)
-        if estimator.is_surely_small(value_sizes.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
-            return True
-        return self.evaluator.admits(estimator.estimate(data))
+    def find_estimator(self) -> Estimator:
+        """Return the estimator of its cost."""
+        return self.parsed.estimator or find_estimator(self.parsed.text)
+
+    def is_surely_small(self, data: Mapping[str, Any]) -> bool:
+        """Return whether it needs no bound on these inputs."""
+        return self.find_estimator().is_surely_small(value_sizes.weigh(data, most_nodes=limits.SMALL_INPUT_NODES))
 
     def may_unpack(self, objects: ObjectList) -> bool:
         """Return whether these objects may be unpacked in this process."""

@@ -117,12 +117,18 @@ class InstanceForm:
 
 def make_form(definition: str, number: int, content: Mapping[str, Any]) -> InstanceForm:
     """Make the form of a revision. content: as `make_content` returns it."""
+    return chunked_work.finish(make_form_in_pieces(definition, number, content))
+
+
+def make_form_in_pieces(definition: str, number: int, content: Mapping[str, Any]) -> ChunkedWork[InstanceForm]:
+    """Make the form of a revision. content: as `make_content` returns it."""
     template, stated = content["template"], content.get("form") or {}
     rules = template.get("parameters") or {}
     scale = str((stated.get("scale") or {}).get("parameter") or "")
     account = stated.get("account")
     further = [each for each in stated.get("options") or () if each in FURTHER_OPTIONS]
     final = frozenset(stated.get("final") or ())
+    outputs = yield from find_output_types(template)
     return InstanceForm(
         definition=definition,
         number=number,
@@ -141,7 +147,7 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
         if account
         else None,
         scale=scale,
-        outputs=find_output_types(template),
+        outputs=outputs,
         usual_scale=rules[scale].get("default") if isinstance(rules.get(scale), dict) else None,
     )
 
@@ -297,7 +303,7 @@ NAMES_OF_OBJECTS: Final = re.compile(r"(?!params\.)[A-Za-z_]\w*\.metadata\.(name
 """Metadata that is text in every object."""
 
 
-def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
+def find_output_types(template: Mapping[str, Any]) -> ChunkedWork[dict[str, str]]:
     """Return the types of all outputs of a template without errors: boolean, integer, or string; "" for the others."""
     outputs = template.get("outputs") or {}
     if not outputs:
@@ -311,18 +317,18 @@ def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
     is_sensitive = len(rules) < len(template.get("parameters") or {})
     constants = Constants("", {word: object_fields.mapping(template, word) for word in (CONDITIONS, VALUES)})
     known = {"params": parameters.find_shape(rules), **constants.find_shapes()}
-    chunked_work.finish(constants.examine(ExpressionValidator(scope=TypeScope(known), constants=constants.roots)))
+    yield from constants.examine(ExpressionValidator(scope=TypeScope(known), constants=constants.roots))
     # Those that read a sensitive parameter have a placeholder as well.
     for key, expression in list(constants.expressions.items()):
         if is_sensitive and reads_all_parameters(expression.parsed):
             del constants.expressions[key]
     scope = TypeScope({**known, **constants.find_shapes(sound_only=True)})
-    found = {
-        name: find_value_type(each.get("value"), scope, is_sensitive=is_sensitive)
-        for name, each in outputs.items()
-        if isinstance(each, dict)
-    }
-    return {name: type_ for name, type_ in found.items() if type_}
+    found: dict[str, str] = {}
+    for name, each in outputs.items():
+        yield
+        if isinstance(each, dict) and (type_ := find_value_type(each.get("value"), scope, is_sensitive=is_sensitive)):
+            found[name] = type_
+    return found
 
 
 def reads_all_parameters(parsed: Parsed) -> bool:

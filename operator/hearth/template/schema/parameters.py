@@ -6,7 +6,7 @@ import functools
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 import yaml
@@ -29,6 +29,8 @@ RULES_LENGTH_KEPT = 4_096
 """Maximum characters of rules whose errors are cached. Larger rules are rare and take too much memory."""
 _LARGEST = 2**63
 """Above it, a float has no integer that an expression can hold."""
+PARAMETERS: Final = "params"
+"""The name under which expressions read parameters."""
 SHAPES_KEPT = 1_024
 SHAPE_LENGTH_KEPT = 16_384
 """Maximum characters of all rules together for their shape to be cached."""
@@ -328,15 +330,23 @@ def adapt(rules: Any, value: Any) -> Any:
     return value
 
 
-def find_shape(stated: Mapping[str, Rules], *, name: str = "params") -> Shape:
-    """Find the shape of the map with that name, by the rules of its entries."""
+def find_shape(stated: Mapping[str, Rules], *, name: str = PARAMETERS) -> Shape:
+    """Find the shape of the map with that name, by the rules of its entries.
+
+    Only shapes of `params` share a cache: a template with many values has many shapes of `values`.
+    """
     written = write(stated)
     if len(written) > limits.SHAPE_LENGTH:
-        return make_shape.__wrapped__(write({entry: {} for entry in stated}), name)
-    return make_shape(written, name) if len(written) <= SHAPE_LENGTH_KEPT else make_shape.__wrapped__(written, name)
+        return make_shape(write({entry: {} for entry in stated}), name)
+    is_cached = len(written) <= SHAPE_LENGTH_KEPT
+    find = (find_parameter_shape if name == PARAMETERS else find_other_shape) if is_cached else make_shape
+    return find(written, name)
 
 
-@functools.lru_cache(maxsize=SHAPES_KEPT)
 def make_shape(written: str, name: str) -> Shape:
     """Make the shape of a map from the rules of its entries, written as JSON."""
     return shapes.make_closed(orjson.loads(written), name=name)
+
+
+find_parameter_shape: Final = functools.lru_cache(maxsize=SHAPES_KEPT)(make_shape)
+find_other_shape: Final = functools.lru_cache(maxsize=SHAPES_KEPT)(make_shape)

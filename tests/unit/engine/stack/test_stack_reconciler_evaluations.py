@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from hearth.engine.work_queue import DirtyScope, WorkQueue
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.sandbox import worker
 from hearth.sandbox.pool import Pool
@@ -182,3 +183,52 @@ async def test_a_stack_that_is_deleted_while_it_waits_is_gone(world: FakeWorld) 
     await world.wait(20 * SECONDS)
 
     assert (await world.user.find(STACK), read(world)) == (None, [])
+
+
+class CountedPool(Pool):
+    """Each expression and each health rule takes a fortieth of a turn; counts those of each turn."""
+
+    def __init__(self, queue: WorkQueue, process: SlowProcess) -> None:
+        async def start() -> Process:
+            return process  # type: ignore[return-value]  # never starts
+
+        super().__init__(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), start=start, now=self.count)
+        self.ticks, self.turns = 0, [0]
+
+    def count(self) -> float:
+        """The time, which passes with each look."""
+        self.ticks += 1
+        return self.ticks * (limits.TURN_MICROSECONDS / 40) / 1e6
+
+    def begin(self, stack_uid: str) -> None:
+        """Begin another turn."""
+        super().begin(stack_uid)
+        self.turns.append(0)
+
+    def end_work(self, began: float) -> None:
+        """Count the work."""
+        super().end_work(began)
+        self.turns[-1] += 1
+
+
+@fake_world.in_world
+async def test_expressions_and_health_of_many_resources_take_turns(world: FakeWorld) -> None:
+    pools: list[CountedPool] = []
+
+    def make(queue: WorkQueue) -> Pool:
+        pools.append(CountedPool(queue, SlowProcess()))
+        return pools[-1]
+
+    world.evaluate = make
+    await world.start_controller()
+    resources = {f"r{number:03}": make_config("x") for number in range(150)}
+    resources["one"] = {**make_config("x"), "readyWhen": [f"${{one.data.value != '{n}'}}" for n in range(30)]}
+    await world.user.create(make_stack(resources, outputs={"last": {"value": "${r149.metadata.name}"}}))
+    await world.wait(1_000 * SECONDS)
+    status = await read_status(world)
+
+    assert (status["phase"], len(read(world))) == ("CreateComplete", 151)
+    assert status["outputs"] == {"last": "shop-r149"}
+    # The last one of a turn may begin just before its end.
+    assert max(pools[-1].turns) <= 41
+    assert sum(pools[-1].turns) >= 150

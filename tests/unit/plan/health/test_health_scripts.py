@@ -11,6 +11,7 @@ import pytest
 from hearth.model.kinds import Kind
 from hearth.plan.health import rule_parser
 from hearth.plan.health.health_rules import HealthRules
+from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Answer, Excess, Failure, Value
 
 GADGET = Kind(group="example.com", version="v1", name="Gadget", plural="gadgets", namespaced=True)
@@ -18,7 +19,7 @@ POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
 KEY = "resource.customizations.health.example.com_Gadget"
 
 
-class Scripts:
+class Scripts(evaluation.Untimed):
     """Answers every request."""
 
     def __init__(self, answer: Answer | None = None) -> None:
@@ -89,6 +90,43 @@ def test_a_settled_verdict_is_asked_for_once() -> None:
     scripts.answer = verdict("Healthy")
     assert [rules.assess(fields, kind=GADGET).reason for _ in range(3)] == ["Healthy"] * 3
     assert len(scripts.asked) == 2
+
+
+class Turns(Scripts):
+    """Counts the assessments, of which each turn has time for one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_free, self.work, self.put_offs = True, 0, 0
+
+    def begin_work(self) -> float | None:
+        """None after the first assessment."""
+        return 0.0 if self.is_free else None
+
+    def end_work(self, began: float) -> None:
+        """No more in this turn."""
+        self.is_free, self.work = False, self.work + 1
+
+    def put_off(self) -> None:
+        """Count it."""
+        self.put_offs += 1
+
+
+def test_objects_are_assessed_in_turns_and_a_known_result_needs_none() -> None:
+    turns = Turns()
+    rules = HealthRules(scripts=turns)
+    objects = [make(uid=str(number), phase="Running") for number in range(3)]
+
+    def assess() -> list[bool]:
+        return [rules.assess(each, kind=POD).is_pending for each in (*objects, *objects)]
+
+    first = assess()
+    turns.is_free = True
+    second = assess()
+
+    assert first == [False, True, True, False, True, True]
+    assert second == [False, False, True, False, False, True]
+    assert (turns.work, turns.put_offs) == (2, 6)
 
 
 def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:

@@ -102,7 +102,7 @@ COSTLY = [
 
 
 @dataclass
-class Elsewhere:
+class Elsewhere(evaluation.Untimed):
     """A port that answers with given values."""
 
     answer: Answer | None = None
@@ -128,6 +128,24 @@ def test_what_may_take_long_is_never_evaluated_in_the_process(text: str, fields:
     assert isinstance(outcome, Pending)
     assert outcome.is_evaluating
     assert [asked for asked, _ in port.asked] == [text]
+
+
+class Late(Elsewhere):
+    """A port whose Stack has no time left in this turn."""
+
+    def begin_work(self) -> float | None:
+        """None."""
+        return None
+
+
+@pytest.mark.parametrize("text", ["web.spec == web.spec", "web.spec.l.all(x, x < 9)", "web.metadata.name"])
+def test_small_expressions_are_evaluated_elsewhere_once_the_time_of_the_turn_is_used_up(text: str) -> None:
+    port = Late(Value(b"true"))
+    bound = expressions.bind(expressions.parse(text), path="p", constants={}, evaluator=port)
+
+    outcome = bound.evaluate({"web": {"metadata": {"name": "web"}, "spec": {"l": [1, 2]}}})
+
+    assert (outcome, [asked for asked, _ in port.asked]) == (Known(True), [text])
 
 
 @pytest.mark.parametrize(("text", "fields"), COSTLY)
@@ -315,3 +333,9 @@ def test_parsed_expressions_take_a_bounded_part_of_the_memory() -> None:
 
     assert expressions._parsed.weight <= limits.PARSED_BYTES
     assert 10 < len(expressions._parsed) < 100
+
+
+def test_an_expression_that_needs_no_bound_is_short() -> None:
+    comparisons = [" && ".join(["web.spec == web.spec"] * count) for count in (1, 5, 150)]
+
+    assert [expressions.parse(text).estimator is None for text in comparisons] == [True, True, False]

@@ -15,6 +15,7 @@ import pytest
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import Definition
+from hearth.template.cel import evaluation
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import PackedInputs, Value
 from hearth.template.compiler import compiler
@@ -238,7 +239,7 @@ def test_no_definition_takes_more_than_its_share(
     assert longest < LONGEST
 
 
-class Answering:
+class Answering(evaluation.Untimed):
     """Returns a large list for every expression without evaluating it, and counts requests."""
 
     def __init__(self) -> None:

@@ -12,6 +12,7 @@ from hearth.template.blueprint import Blueprint, Definition, Known
 from hearth.template.compiler import compiler
 from hearth.template.compiler.template_constants import CONDITIONS, Constants
 from hearth.template.parser.template_parser import VALUES
+from hearth.template.schema import parameters
 from support.units.templates.invalid_templates import KINDS, RESOURCES, SOUND, STACK, find_mistakes
 
 PARAMETERS = """
@@ -277,3 +278,12 @@ def test_no_error_contains_a_sensitive_value() -> None:
         compile_values("values: {a: int(params.password), b: '1 / values.a'}\nresources: {}")
 
     assert "sesame" not in str(failure.value)
+
+
+def test_shapes_of_values_evict_no_shapes_of_parameters() -> None:
+    rules = {"a": {"type": "string"}}
+    shape = parameters.find_shape(rules)
+    for number in range(2 * parameters.SHAPES_KEPT):
+        parameters.find_shape({f"v{number}": {"type": "string"}}, name=VALUES)
+
+    assert parameters.find_shape(rules) is shape

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hearth.model import chunked_work
 from hearth.template.instances import instance_form, instance_schema
 from hearth.template.instances.instance_form import InstanceForm
 
@@ -179,7 +180,19 @@ def make_output_template(value: Any) -> dict[str, Any]:
     ],
 )
 def test_type_of_an_output(value: Any, type_: str) -> None:
-    assert instance_form.find_output_types(make_output_template(value)).get("it", "") == type_
+    found = chunked_work.finish(instance_form.find_output_types(make_output_template(value)))
+    assert found.get("it", "") == type_
+
+
+def test_types_of_outputs_are_found_in_pieces() -> None:
+    values = {f"v{number}": f"params.size + {number}" for number in range(20)}
+    outputs = {f"o{number}": {"value": f"${{values.v{number} + {number}}}"} for number in range(20)}
+    template = {"parameters": {"size": {"type": "integer"}}, "values": values, "outputs": outputs}
+
+    pieces = instance_form.make_form_in_pieces("sites.platform.example", 1, {"template": template})
+    count = sum(1 for _ in pieces)
+
+    assert count >= len(values) + len(outputs)
 
 
 def test_revisions_that_disagree_leave_it_open() -> None:
