@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from hearth import supervision
+from hearth.change_previews import KubeChangePreviews
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import Observer
 from hearth.engine.services import Services, ignore_notice
@@ -36,6 +37,7 @@ from hearth.kube.objects import installed_crds
 from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_definition_client import KubeStackDefinitionClient
+from hearth.kube.stack_plan_client import KubeStackPlanClient
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.watch.reflector import WatchStatus
 from hearth.kube.workload_cluster import KubeWorkloadCluster
@@ -126,6 +128,13 @@ class KubeRuntime:
         self._snapshots = KubeSnapshotClient(
             self._connection, self._queue.on_stack_snapshot, namespace=namespace, observer=observer
         )
+        self._plans = KubeStackPlanClient(
+            self._connection,
+            self._queue.on_plan,
+            is_approvable=settings.webhook_address is not None,
+            namespace=namespace,
+            observer=observer,
+        )
         self._sources = SourceCache(self._connection, self._queue.on_source, namespace=namespace, observer=observer)
         self._management_cluster = KubeManagementCluster(
             self._connection,
@@ -201,7 +210,7 @@ class KubeRuntime:
                 each.close()
                 for each in (
                     *(self._cluster, self._stacks, self._groups, self._revisions),
-                    *(self._health_marks, self._snapshots, self._sources),
+                    *(self._health_marks, self._snapshots, self._plans, self._sources),
                 )
             )
         )
@@ -246,7 +255,7 @@ class KubeRuntime:
     def count_cached_objects(self) -> Mapping[str, float]:
         """Return the number of cached objects, by kind."""
         counted = collections.Counter[str]()
-        others = (self._health_marks, self._snapshots, self._sources, self._cluster.externals)
+        others = (self._health_marks, self._snapshots, self._plans, self._sources, self._cluster.externals)
         for each in (*self._watches(), *(each for cache in others for each in cache.health())):
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
@@ -313,6 +322,7 @@ class KubeRuntime:
         self._revisions.start()
         self._health_marks.start()
         self._snapshots.start()
+        self._plans.start()
         # A kind that is not served counts as a kind without objects.
         await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
         if denial := await self._groups.wait_answered():
@@ -357,6 +367,8 @@ class KubeRuntime:
             management_cluster=self._management_cluster,
             health_marks=self._health_marks,
             snapshots=self._snapshots,
+            plans=self._plans,
+            previews=KubeChangePreviews(self._connection, tenancy=self._settings.make_tenancy()),
             workload_cluster=self._cluster,
             clock=LoopClock(),
             hashes=hasher,

@@ -74,6 +74,7 @@ ADAPTERS = {
     "hearth.kube.management_cluster": STATUS,
     "hearth.kube.objects.event_recorder": "Events",
     "hearth.kube.stack_definition_client": STATUS,
+    "hearth.kube.stack_plan_client": "StackPlans and their statuses",
     "hearth.kube.stack_snapshot_client": STATUS,
     "hearth.kube.webhook.certificates": "the operator's own Secret and webhook configuration",
     "hearth.kube.workload_cluster": "implements the ports that steps are executed with",

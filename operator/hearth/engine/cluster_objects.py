@@ -300,3 +300,24 @@ class StackSnapshotObject:
     def owner_key(self) -> str:
         """Return the key of the Stack or instance, which is in the same namespace: see `hearth.model.names.owner_key`."""
         return names.read_owner(self.spec)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackPlanObject:
+    """A StackPlan as cached from the management cluster. Anyone may have written any part of it."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: int
+    created_at: str
+    """RFC 3339, UTC, whole seconds."""
+    stack_uid: str
+    """The UID of the Stack in the spec, "" for none."""
+    spec: Object
+    status: Object
+    signature: str = field(default="", repr=False)
+    """The annotation that claims to prove that the operator made it."""
+    approval: str = field(default="", repr=False)
+    """The annotation that claims to prove a decision."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackSnapshotObject
+from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackPlanObject, StackSnapshotObject
 from hearth.model import names
 from hearth.model.child import Child, Object, Path
 from hearth.model.external_objects import ExternalQuery, ExternalView
@@ -18,6 +18,7 @@ from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.stack_tree import StackTree
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
+from hearth.plan.target.change_plans import PreviewedChange
 from hearth.template.cel.evaluation import Evaluator, ScriptEvaluator
 
 if TYPE_CHECKING:
@@ -473,6 +474,43 @@ class SnapshotClient(Protocol):
         """Replace the finalizers of a StackSnapshot; ignore one that was deleted.
 
         Raises `ApiStatusError` with 409 if the StackSnapshot changed.
+        """
+
+
+class StackPlanClient(Protocol):
+    """The StackPlans of the management cluster."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether all StackPlans are known."""
+
+    @property
+    def is_approvable(self) -> bool:
+        """Whether this installation serves the webhook, which is necessary to approve a plan."""
+
+    def plans_of(self, namespace: str, stack_uid: str) -> Sequence[StackPlanObject]:
+        """Return the StackPlans in that namespace that name the Stack; cheap. None of them is verified."""
+
+    async def create_plan(self, manifest: Object) -> StackPlanObject | None:
+        """Create a StackPlan; return None if another object has its name."""
+
+    async def write_plan_status(self, plan: StackPlanObject, status: Object) -> None:
+        """Merge-patch the status of a StackPlan; ignore one that was deleted.
+
+        Raises `ApiStatusError` with 409 if the StackPlan changed.
+        """
+
+    async def delete_plan(self, plan: StackPlanObject) -> None:
+        """Delete exactly this StackPlan, if it exists."""
+
+
+class ChangePreviews(Protocol):
+    """Previews of changes that wait for an approval."""
+
+    async def preview(self, stack: StackObject) -> PreviewedChange:
+        """Return the steps of the change that the spec of a Stack requests, as if it were approved.
+
+        Raises `HearthError` if the change cannot be previewed, or has too many steps for a plan.
         """
 
 

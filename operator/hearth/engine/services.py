@@ -10,6 +10,7 @@ from hearth.engine import cluster_links
 from hearth.engine.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import (
+    ChangePreviews,
     Clock,
     ClusterChildren,
     Evaluations,
@@ -18,6 +19,7 @@ from hearth.engine.ports import (
     RemoteClusters,
     SnapshotClient,
     StackDefinitionClient,
+    StackPlanClient,
     WorkloadCluster,
 )
 from hearth.engine.read_circles import ReadCircles
@@ -62,12 +64,16 @@ class Services:
     snapshots: SnapshotClient
     workload_cluster: WorkloadCluster
     """The home cluster, which contains the Stacks. `find_link` returns the cluster of a Stack's objects."""
+    plans: StackPlanClient
+    previews: ChangePreviews
     clock: Clock
     hashes: HashFunction
     queue: WorkQueue
     backoff: BackoffPolicy
     health_rules: HealthRules
     """The health rules by kind."""
+    asks_approval: bool = True
+    """Whether changes of Stacks with `spec.approval` wait for an approval. False only in a preview."""
     evaluations: Evaluations = field(default_factory=Unassisted)
     """Evaluation of slow expressions."""
     own_namespace: str = ""

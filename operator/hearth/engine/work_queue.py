@@ -129,6 +129,10 @@ class WorkQueue:
         """Enqueue the Stack of a ControllerRevision that another writer added, changed or deleted."""
         self.enqueue(stack_uid, DirtyScope.REVISIONS)
 
+    def on_plan(self, stack_uid: str) -> None:
+        """Enqueue the Stack of a StackPlan that another writer added, changed or deleted."""
+        self.enqueue(stack_uid, DirtyScope.STACK)
+
     def on_kinds(self) -> None:
         """Broadcast a change of the set of served kinds."""
         self._broadcast(KindsChanged())

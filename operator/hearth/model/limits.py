@@ -292,6 +292,8 @@ PLAN_RISKS = 8
 """Reasons why one step of a StackPlan is risky: one for each rule."""
 PLAN_UNKNOWN = 100
 """Values of one StackPlan that are unknown until run time, which its message lists."""
+PLAN_NOTES = 50
+"""Notes of one StackPlan: a preview has a few, and one for each resource that is not ready."""
 PLAN_TEXT = 512
 """Characters of one text in a StackPlan: a field's path, a reason, a name."""
 PLAN_BYTES = 768 * 1024

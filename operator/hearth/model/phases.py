@@ -170,7 +170,7 @@ TABLE: Mapping[Phase, PhaseRow] = {
         next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_STOPPED, *NEW_TARGET),
     ),
     Phase.CREATE_STOPPED: PhaseRow(
-        meaning="The creation waits at a breakpoint, and nothing else can progress.",
+        meaning="The creation waits, at a breakpoint or for an approval, and nothing else can progress.",
         conditions=STOPPED,
         next=(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, *NEW_TARGET),
     ),
@@ -193,7 +193,7 @@ TABLE: Mapping[Phase, PhaseRow] = {
         drawn=(Phase.ROLLBACK_IN_PROGRESS,),
     ),
     Phase.UPDATE_STOPPED: PhaseRow(
-        meaning="The update waits, at a breakpoint or for its window, and nothing else can progress.",
+        meaning="The update waits, at a breakpoint, for its window or for an approval, and nothing else can progress.",
         conditions=STOPPED,
         next=(*AFTER_REJECTION, *NEW_TARGET),
         drawn=(Phase.UPDATE_IN_PROGRESS,),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import field
 
 from hearth.model import value_class
@@ -72,6 +73,8 @@ class Preview:
     """Why the definition is rejected, so that nothing happens, or "" if it is accepted."""
     mistakes: tuple[Mistake, ...] = field(default=())
     """All errors of a rejected definition."""
+    sources: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """The resource versions of the sources that the definition was read from."""
 
     @property
     def has_changes(self) -> bool:

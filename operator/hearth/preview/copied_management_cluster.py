@@ -1,6 +1,7 @@
 """Implements `hearth.engine.ports.ManagementCluster` for one Stack, with writes in memory.
 
-A preview has no HealthMarks and StackSnapshots; `NoHealthMarks` and `NoSnapshots` implement their ports.
+A preview has no HealthMarks, StackSnapshots and StackPlans; `NoHealthMarks`, `NoSnapshots` and `NoPlans` implement their
+ports.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
-from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackSnapshotObject
+from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackPlanObject, StackSnapshotObject
 from hearth.model import names, well_known_kinds
 from hearth.model.api import status_fields
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, TamperedRevision
+from hearth.model.errors import ApiStatusError, HearthError, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
+from hearth.plan.target.change_plans import PreviewedChange
 from hearth.preview import object_copies
 from hearth.preview.live_cluster import LiveCluster
 from hearth.template.instances.instance_form import InstanceForms
@@ -221,3 +223,32 @@ class NoSnapshots:
 
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
         """Write nothing."""
+
+
+class NoPlans:
+    """The port `StackPlanClient` without StackPlans."""
+
+    is_synced = True
+    is_approvable = False
+
+    def plans_of(self, namespace: str, stack_uid: str) -> Sequence[StackPlanObject]:  # noqa: ARG002 -- the port
+        """Return none."""
+        return ()
+
+    async def create_plan(self, manifest: Object) -> StackPlanObject | None:  # noqa: ARG002 -- the port
+        """Create nothing."""
+        return None
+
+    async def write_plan_status(self, plan: StackPlanObject, status: Object) -> None:
+        """Write nothing."""
+
+    async def delete_plan(self, plan: StackPlanObject) -> None:
+        """Delete nothing."""
+
+
+class NoPreviews:
+    """The port `ChangePreviews` without previews."""
+
+    async def preview(self, stack: StackObject) -> PreviewedChange:
+        """Raise HearthError."""
+        raise HearthError(f"a preview makes no plan of {stack.name}")

@@ -34,6 +34,7 @@ from hearth.preview.preview_run import NestedStack, PreviewRun
 from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
+APPROVAL = "spec.approval: the change waits until a user approves its StackPlan"
 WINDOW = "spec.window is closed: the change waits until {until}"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
 UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on values that only the run can know"
@@ -196,6 +197,7 @@ def assemble(run: PreviewRun, changes: Sequence[Change]) -> Preview:
         notes=tuple(redaction.redact(each, world.builder.sensitive_texts) for each in list_notes(run)),
         rejection=redaction.redact(rejection.message, world.builder.sensitive_texts) if rejection is not None else "",
         mistakes=tuple(world.builder.mistakes) if rejection is not None else (),
+        sources=definition.source_versions,
     )
 
 
@@ -217,6 +219,8 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
         yield PAUSED
     if run.is_change and (hold := find_change_hold(run)) is not None:
         yield WINDOW.format(until=times.format_time(hold.until))
+    if run.is_change and definition.options.approval is not None:
+        yield APPROVAL
     if run.is_rolled_back and (target := definition.targets.current) is not None:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
     if run.is_endless:

@@ -41,6 +41,7 @@ def make_plan(namespace: str, annotations: Mapping[str, str] | None = None, **sp
         "stackRef": {"kind": "Stack", "name": "shop", "uid": "stack-1"},
         "definitionHash": "k1:1",
         "baseRevision": 0,
+        "previousPlan": "generation 1",
         "digest": DIGEST,
         "validFor": "24h",
         "steps": [],

@@ -28,6 +28,8 @@ class Seen:
     """The operator's requests since this step began."""
     events: Sequence[str]
     """The reasons of the Events that the operator has posted since."""
+    plans: Sequence[Object] = ()
+    """The StackPlans of the Stack, the oldest first."""
     others: Mapping[str, Object | None]
     """The objects that the step checks by `kind/name`."""
 
@@ -250,6 +252,11 @@ def judge_nothing_left(wanted: bool, seen: Seen) -> Iterator[str]:
         yield f"expected no object, found those of {sorted(seen.children)}"
 
 
+def judge_plans(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
+    """Compare the phases of the StackPlans, the oldest first."""
+    yield from equals([status_of(each).get("phase") for each in seen.plans], list(wanted))
+
+
 JUDGES: Mapping[str, Judge] = {
     "phase": lambda wanted, seen: judge_phase(wanted, seen.stack),
     "ready": judge_condition("Ready"),
@@ -257,6 +264,7 @@ JUDGES: Mapping[str, Judge] = {
     "stalled": judge_condition("Stalled"),
     "reason": judge_reason,
     "message": judge_message,
+    "plans": judge_plans,
     "conditions": judge_conditions,
     "problems": judge_problems,
     "summary": judge_field("summary"),

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from support.checks import stack_plans
 from support.ports.fake_remote_clusters import OtherServer
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
@@ -15,6 +17,7 @@ from support.stories import probe_controller
 from support.stories.world import Address
 
 MANAGER = "kubectl-edit"
+HASH_KEY = b"the key of every fake cluster"
 PLAYER = "probe-player"
 
 
@@ -61,6 +64,14 @@ class FakeUser:
             if any(owner["uid"] == stack_uid for owner in raw["metadata"].get("ownerReferences", ()))
             or raw["metadata"].get("labels", {}).get(names.LABEL_STACK_UID) == stack_uid
         ]
+
+    async def list_plans(self, stack_uid: str) -> list[Object]:
+        """The StackPlans of this Stack, the oldest first."""
+        return stack_plans.sort_plans(self.server.list_all(fake_kinds.STACK_PLAN.kind), stack_uid)
+
+    async def get_hasher(self) -> KeyedHasher:
+        """The key of the operator's signatures."""
+        return KeyedHasher(HASH_KEY)
 
     async def create(self, manifest: Object, *, by: str = "") -> Object:
         """As `kubectl create`. by: another field manager."""

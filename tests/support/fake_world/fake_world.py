@@ -32,6 +32,7 @@ from support.ports import fake_remote_clusters
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_health_mark_client import FakeMarks
 from support.ports.fake_management_cluster import FakeManagementCluster
+from support.ports.fake_plans import FakePlans, FakePreviews
 from support.ports.fake_remote_clusters import FakeRemoteClusters, OtherServer
 from support.ports.fake_snapshot_client import FakeSnapshots
 from support.ports.fake_stack_definitions import FakeStackDefinitions
@@ -59,7 +60,7 @@ FIRST_UID_THERE = 1_000_000
 """The first UID of another cluster, higher than any UID of the first cluster."""
 OPERATOR_NAMESPACE = "default"
 """The namespace of the operator's own objects in all fake worlds."""
-HASHER = keyed_hash.KeyedHasher(b"the key of every fake cluster")
+HASHER = keyed_hash.KeyedHasher(fake_user.HASH_KEY)
 
 
 class NeverRests(AssertionError):
@@ -197,6 +198,8 @@ class Controller:
             definition_groups=frozenset({fake_kinds.DEFINED_GROUP}),
             health_marks=FakeMarks(self.wire, heard.on_health_mark),
             snapshots=FakeSnapshots(self.wire, heard.on_stack_snapshot),
+            plans=FakePlans(self.wire, heard.on_plan),
+            previews=FakePreviews(self.wire.server),
             workload_cluster=workload_cluster,
             remote_clusters=self.remotes,
             share=share,

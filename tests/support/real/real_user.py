@@ -14,12 +14,16 @@ from typing import Any
 
 import orjson
 
+from hearth.kube import management_cluster
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.watch.reflector import METADATA
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import SECRET, STACK_PLAN
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from support.checks import stack_plans
 from support.server import fake_kinds
 from support.stories import probe_controller, volume_driver
 from support.stories.probe_controller import Player
@@ -95,6 +99,17 @@ class RealUser:
     async def find_revisions(self, stack_uid: str) -> list[Object]:
         """The ControllerRevisions that this Stack owns."""
         return await self.list_labelled(fake_kinds.CONTROLLER_REVISION.kind, stack_uid)
+
+    async def list_plans(self, stack_uid: str) -> list[Object]:
+        """The StackPlans of this Stack, the oldest first."""
+        path = api_requests.collection_path(STACK_PLAN, self.namespace)
+        page = await self.connection.request("GET", path)
+        return stack_plans.sort_plans(page["items"], stack_uid)
+
+    async def get_hasher(self) -> KeyedHasher:
+        """The key of the operator's signatures, in the namespace of the test."""
+        secret = await self.send("GET", SECRET, management_cluster.HASH_KEY_NAME)
+        return KeyedHasher(management_cluster.parse_hash_key(secret, self.namespace))
 
     async def list_labelled(self, kind: Kind, stack_uid: str) -> list[Object]:
         """The objects of a kind with that Stack's label."""

@@ -7,9 +7,10 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
-from support.checks import group_expansion
+from support.checks import group_expansion, stack_plans
 from support.server import fake_kinds, fake_objects, request_faults
 from support.stateful.adversaries import Adversary
 from support.stories import probe_controller, story
@@ -202,6 +203,14 @@ async def annotate(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> N
     await play.world.user.patch(play.address_of(stack.name), {"metadata": {"annotations": dict(what)}})
 
 
+async def decide(what: str, stack: StackPlayed, play: Play) -> None:
+    """Let the webhook stamp the newest StackPlan of the Stack: `approved` or `rejected`, or `forged` by the user."""
+    plan = (await play.world.user.list_plans(stack.uid))[-1]
+    signer = await play.world.user.get_hasher()
+    stamp = stack_plans.make_stamp(plan, what, signer=signer, now=play.world.now())
+    await play.world.user.patch(Address.of(plan), {"metadata": {"annotations": {names.ANNOTATION_APPROVAL: stamp}}})
+
+
 async def hold_events(what: str, stack: StackPlayed, play: Play) -> None:
     """Hold back all events about objects of a kind."""
     play.world.hold_events(what)
@@ -247,6 +256,7 @@ ACTIONS: Mapping[str, Act] = {
     "change-other": change_other,
     "delete-revisions": delete_revisions,
     "annotate": annotate,
+    "decide": decide,
     "hold-events": hold_events,
     "release-events": release_events,
     "cluster-away": cluster_away,

@@ -107,12 +107,12 @@ def make_definition(stack: str, template: Object) -> Object:
 
 
 def can_be_played(played: Story) -> bool:
-    """Whether all Stacks of a story have their template in the spec, and no other source of parameters or window."""
+    """Whether all Stacks of a story have their template in the spec, and no parameters from elsewhere, window or approval."""
     applied = [step.what for step in played.steps if step.action == "apply" and step.kind == names.STACK]
     edited = [step.what for step in played.steps if step.action == "edit"]
     words = {"template", "parameters", *OPTIONS}
     return (
         bool(applied)
         and all(isinstance(each, dict) and each.keys() <= words and "template" in each for each in applied)
-        and not any("window" in each for each in edited)
+        and not any("window" in each or "approval" in each for each in edited)
     )

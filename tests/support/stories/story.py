@@ -25,7 +25,7 @@ STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
     {"phase", "ready", "reconciling", "stalled", "reason", "message", "problems", "summary", "revision", "outputs"}
     | {"exist", "objects", "same", "new", "gone", "others", "requests", "events", "stack", "nothing-left", "conditions"}
-    | {"counts"}
+    | {"counts", "plans"}
 )
 ACTIONS = frozenset(
     {"apply", "edit", "remove", "tamper", "delete-object", "delete-stack", "fail", "recover", "restart-controller"}
@@ -45,6 +45,7 @@ ACTIONS = frozenset(
         "change-other",
         "delete-revisions",
         "annotate",
+        "decide",
         "hold-events",
         "release-events",
         "cluster-away",
@@ -107,6 +108,11 @@ class Story:
     def stacks(self) -> Mapping[str, str]:
         """The kinds of all Stacks and groups in it by name, in order."""
         return {step.stack: step.kind for step in self.steps}
+
+    @property
+    def has_plans(self) -> bool:
+        """Whether changes in it may need an approval."""
+        return any(step.action == "decide" or "plans" in step.expect for step in self.steps)
 
     @property
     def counts_each_failure(self) -> bool:

@@ -176,8 +176,10 @@ class Play:
             stack.uid = found["metadata"]["uid"]
             stack.note(found)
         children = await self._world.user.find_children(stack.uid, self._story.kinds) if stack.uid else []
+        plans = await self._world.user.list_plans(stack.uid) if self._story.has_plans and stack.uid else []
         return Seen(
             stack=found,
+            plans=plans,
             children=expectations.by_resource(children),
             before=stack.uids,
             requests=Counter(request.verb for request in self._world.traffic.requests[requests:]),

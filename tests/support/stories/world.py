@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from support.server.request_faults import Traffic
 
 Check: TypeAlias = Callable[[], Awaitable[list[str]]]
@@ -57,6 +58,12 @@ class User(Protocol):
 
     async def find_revisions(self, stack_uid: str) -> list[Object]:
         """The ControllerRevisions that this Stack owns."""
+
+    async def list_plans(self, stack_uid: str) -> list[Object]:
+        """The StackPlans of this Stack, the oldest first."""
+
+    async def get_hasher(self) -> KeyedHasher:
+        """The key of the operator's signatures."""
 
     async def create(self, manifest: Object, *, by: str = "") -> Object:
         """As `kubectl create`."""

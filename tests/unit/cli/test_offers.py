@@ -65,6 +65,7 @@ TRIED = {
     ("plan.resource.decide", "kubectl stack retry"): VERBS,
     ("plan.resource.finished_run", "kubectl stack retry"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl annotate"): VERBS,
+    ("plan.status.plan_status", "kubectl stack retry"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack continue"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack retry"): VERBS,
     ("engine.writes.undone_changes", "kubectl stack mark"): VERBS,
@@ -98,6 +99,8 @@ UNTRIED = {
     ("cli.stack_views.causes.advice", "kubectl auth"),
     ("cli.commands.import_", "kubectl delete"),
     ("plan.target.rollback_notes", "kubectl stack history"),
+    ("plan.status.plan_status", "kubectl stack approve"),
+    ("plan.status.plan_status", "kubectl stack reject"),
 }
 """Commands that no test runs yet. The list may only get shorter."""
 

@@ -70,6 +70,8 @@ class Bench:
             workload_cluster=None,  # type: ignore[arg-type]  # only the parts that the loader uses
             health_marks=None,  # type: ignore[arg-type]  # only the parts that the loader uses
             snapshots=None,  # type: ignore[arg-type]  # only the parts that the loader uses
+            plans=None,  # type: ignore[arg-type]
+            previews=None,  # type: ignore[arg-type]
             clock=self.clock,  # type: ignore[arg-type]  # only the parts that the loader uses
             hashes=HASHER,
             queue=self.queue,

@@ -82,7 +82,7 @@ def make_change(step: Mapping[str, Any]) -> Change:
         action=Action(action) if action in frozenset(Action) else Action.FAIL,
         resource=object_fields.text(step, "resource"),
         ref=read_ref(object_fields.find(step, "object")),
-        old_ref=read_ref(object_fields.find(step, "replaces")),
+        old_ref=read_ref(object_fields.find(step, "oldObject")),
         reason=object_fields.text(step, "reason"),
         is_uncertain=object_fields.find(step, "uncertain") is True,
         undo=Undo(grade=UndoGrade(undo)) if undo in frozenset(UndoGrade) else None,
@@ -94,7 +94,7 @@ def read_ref(raw: object) -> ObjectRef | None:
     if not object_fields.text(raw, "name"):
         return None
     kind, namespace, name = (object_fields.text(raw, key) for key in ("kind", "namespace", "name"))
-    group = object_fields.text(raw, "apiVersion").rpartition("/")[0]
+    group = object_fields.text(raw, "group")
     return ObjectRef(group=group, kind=kind, namespace=namespace, name=name)
 
 

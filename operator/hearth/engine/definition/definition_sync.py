@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine import former_stacks, verified_revisions
-from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.cluster_objects import Revision, StackObject, StackPlanObject
 from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore
+from hearth.engine.definition.change_planner import ChangePlanner
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
-from hearth.engine.definition.target_tracker import TargetTracker
+from hearth.engine.definition.target_tracker import APPROVAL, TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import limits, names, packing, retry_delays, windows
+from hearth.model import limits, names, packing, retry_delays, value_class, windows
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
@@ -49,8 +50,9 @@ from hearth.plan.state import internal_errors
 from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target import change_hold, rollback_notes, volume_restore
-from hearth.plan.target.change_hold import ChangeHold, HeldChange
+from hearth.plan.target import change_hold, change_plans, rollback_notes, volume_restore
+from hearth.plan.target.change_hold import ChangeHold, HeldChange, HoldReason
+from hearth.plan.target.change_plans import ChangeIdentity, PlanPhase
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext
 from hearth.template.blueprint import Blueprint, Definition
@@ -62,6 +64,16 @@ logger = structlog.get_logger(__name__)
 
 KEPT = 8
 """Number of recent definitions whose sensitive texts are redacted. Children no longer contain texts of older ones."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class HeldChoice:
+    """A change that waits, and what runs until then."""
+
+    choice: TargetChoice | None
+    """None if nothing has run yet."""
+    definition: Definition = field(repr=False)
+    change: HeldChange
 
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
@@ -90,6 +102,14 @@ class DefinitionSync:
     revisions: StackRevisions = field(init=False)
     schedule: SyncSchedule = field(init=False)
     """When the next sync is due."""
+    planner: ChangePlanner = field(init=False)
+    """The plans of changes that need an approval."""
+    _approved_plan: StackPlanObject | None = None
+    """The approved plan of the change that is being started."""
+    _reported_plan: str = ""
+    """The UID of the last plan whose end was written to its status."""
+    _renews_plan: bool = False
+    """Whether the user requested a retry since the spec was last processed, so that a plan that ended is replaced."""
     source_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
     """The resource versions of the sources of the last accepted or rejected definition."""
     _read_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
@@ -127,6 +147,7 @@ class DefinitionSync:
     def __post_init__(self) -> None:
         """Prepare the cluster, which is read with the definition, and the schedule of the first sync."""
         self.schedule = SyncSchedule(uid=self.uid, services=self.services)
+        self.planner = ChangePlanner(uid=self.uid, services=self.services)
         self.cluster = StackCluster(self.uid, services=self.services)
         self.revisions = StackRevisions(self.uid, self.services, self.builder, self.targets)
         self.resources = RevisionResources(self.builder.read_names)
@@ -157,7 +178,7 @@ class DefinitionSync:
         """Whether the Stack differs from its state when it was last processed."""
         if self.schedule.is_requested or not self.is_current(stack) or self._is_other_deletion(stack):
             return True
-        return self._has_window_opened
+        return self._has_hold_ended(stack)
 
     @property
     def held_seconds_left(self) -> float:
@@ -166,11 +187,12 @@ class DefinitionSync:
             return math.inf
         return self.held.hold.until - self.services.clock.now()
 
-    @property
-    def _has_window_opened(self) -> bool:
-        """Whether the change that waits may start: also earlier than expected, if the clock was set back."""
+    def _has_hold_ended(self, stack: StackObject) -> bool:
+        """Return whether the change that waits may start: also earlier than expected, if the clock was set back."""
         if self.held is None:
             return False
+        if self.held.hold.reason is HoldReason.APPROVAL:
+            return self.held_seconds_left <= 0 or self.planner.has_news(stack)
         is_held = change_hold.find_change_hold(self.options.window, now=self.services.clock.now()) is not None
         return self.held_seconds_left <= 0 or not is_held
 
@@ -218,6 +240,7 @@ class DefinitionSync:
     def request_retry(self, *, ends_rollback: bool) -> None:
         """Try the target once more, at the user's request. ends_rollback: see `TargetTracker.request_retry`."""
         self.targets.request_retry(ends_rollback=ends_rollback)
+        self._renews_plan = True
         self.schedule.request()
 
     def fail(self, reason: str, message: str) -> None:
@@ -377,12 +400,12 @@ class DefinitionSync:
         known = self.revisions.load(stack)
         if hold is not None and isinstance(read, Definition) and await self._has_same_texts(stack, read, known):
             hold = None
-        choice = await self._choose_target(stack, hashed, known, hold)
+        choice = await self._choose_allowed(stack, read, hashed, known, hold)
         if isinstance(choice, DefinitionRejection):
             await self._reject(stack, choice)
             return
-        if hold is not None and choice.is_held and isinstance(read, Definition):
-            await self._hold(stack, choice, read, HeldChange(hash=hashed, hold=hold), is_outdated=is_outdated)
+        if isinstance(choice, HeldChoice):
+            await self._hold(stack, choice, is_outdated=is_outdated)
             return
         if choice.revision is not None:
             await self._activate_revision(stack, choice, choice.revision)
@@ -392,8 +415,103 @@ class DefinitionSync:
             self._keep(stack, choice)
         else:
             await self._activate_spec(stack, choice, read, hashed=hashed)
+        await self._report_begin(stack)
         self.revisions.note_present(known, hashed)
         await self.revisions.truncate(limit=self.options.history_limit)
+
+    async def _choose_allowed(
+        self,
+        stack: StackObject,
+        read: Definition | DefinitionRejection,
+        hashed: str,
+        known: RevisionSet,
+        hold: ChangeHold | None,
+    ) -> TargetChoice | HeldChoice | DefinitionRejection:
+        """Choose the target, or what runs while it waits: first for an approval, then for the window.
+
+        read: the definition in the spec; hold: why changes wait apart from approvals. Other arguments: see
+        `_choose_target`.
+        """
+        self._approved_plan = None
+        if isinstance(read, Definition) and self._asks_approval(stack):
+            choice = await self._choose_target(stack, hashed, known, None)
+            if isinstance(choice, DefinitionRejection):
+                return choice
+            approval = await self._find_approval(stack, choice, hashed, known)
+            if isinstance(approval, HeldChange):
+                return HeldChoice(choice=self._keep_running(choice, known), definition=read, change=approval)
+            self._approved_plan = approval
+            if hold is None:
+                return choice
+        choice = await self._choose_target(stack, hashed, known, hold)
+        if isinstance(choice, TargetChoice) and hold is not None and choice.is_held and isinstance(read, Definition):
+            self._approved_plan = None
+            return HeldChoice(choice=choice, definition=read, change=HeldChange(hash=hashed, hold=hold))
+        return choice
+
+    def _asks_approval(self, stack: StackObject) -> bool:
+        """Return whether changes need an approval: also after the spec switched that off, until a plan for it is approved."""
+        if not self.services.asks_approval:
+            return False
+        self.targets.follow_approval(
+            is_required=self.options.approval is not None, generation=stack.generation, now=self.services.clock.now()
+        )
+        return APPROVAL in self.targets.handled
+
+    async def _find_approval(
+        self, stack: StackObject, choice: TargetChoice, hashed: str, known: RevisionSet
+    ) -> HeldChange | StackPlanObject | None:
+        """Return the approved plan of the chosen change, None if it needs none, or the change with why it waits."""
+        hashes, before = {each.number: each.hash for each in known.verified}, self.targets.current
+        is_change = change_hold.is_unapproved(choice, hashed, before=before, hashes=hashes)
+        is_required = self.options.approval is not None
+        if choice.cause is TargetCause.AUTOMATIC:
+            return None
+        identity = ChangeIdentity(
+            definition_hash=change_plans.name_change(choice, hashed, hashes=hashes, is_required=is_required),
+            base_revision=before.revision if before is not None else EMPTY_REVISION,
+            previous_plan=self.targets.handled[APPROVAL],
+        )
+        if is_required and not is_change:
+            # A process may have stored the first revision and died before it wrote a status: use its approval up.
+            return self.planner.find_approved(stack, identity) if before is None else None
+        found = await self.planner.find_approval(
+            stack,
+            identity,
+            self.options.approval or change_plans.DEFAULT_POLICY,
+            sources=change_plans.list_versions(self._read_versions),
+            renews=self._renews_plan,
+        )
+        self._renews_plan = False
+        return HeldChange(hash=identity.definition_hash, hold=found) if isinstance(found, ChangeHold) else found
+
+    def _keep_running(self, choice: TargetChoice, known: RevisionSet) -> TargetChoice | None:
+        """Return the choice of what runs while a change waits for an approval; None if nothing has run yet."""
+        hashes, before = {each.number: each.hash for each in known.verified}, self.targets.current
+        if before is None and not hashes:
+            return None
+        # A rollback that waits is resolved again later.
+        unchanged = dataclasses.replace(choice, rollback=before.rollback if before is not None else None)
+        return self.targets.keep_running(unchanged, hashes)
+
+    async def _report_begin(self, stack: StackObject) -> None:
+        """Write to the approved plan that its change began."""
+        plan, self._approved_plan = self._approved_plan, None
+        if plan is not None and self.targets.handled.get(APPROVAL) in (plan.uid, None):
+            await self.planner.note_phase(stack, plan.uid, PlanPhase.RUNNING, "the change is running")
+
+    @property
+    def has_running_plan(self) -> bool:
+        """Whether the end of the last plan is not reported yet."""
+        return self.targets.handled.get(APPROVAL, self._reported_plan) != self._reported_plan
+
+    async def report_end(self, stack: StackObject) -> None:
+        """Write to the last plan how its change ended."""
+        target, self._reported_plan = self.targets.current, self.targets.handled.get(APPROVAL, "")
+        is_failed = target is not None and target.cause is TargetCause.AUTOMATIC
+        message = "the change failed and was rolled back" if is_failed else "the change is complete"
+        phase = PlanPhase.FAILED if is_failed else PlanPhase.COMPLETED
+        await self.planner.note_phase(stack, self._reported_plan, phase, message)
 
     def _find_change_hold(self, stack: StackObject) -> ChangeHold | DefinitionRejection | None:
         """Return why changes of the definition wait now, None if they do not, or the rejection of a wrong window."""
@@ -419,21 +537,31 @@ class DefinitionSync:
             return False
         return await self.builder.is_refreshed(stack, definition, revision)
 
-    async def _hold(
-        self, stack: StackObject, choice: TargetChoice, definition: Definition, change: HeldChange, *, is_outdated: bool
-    ) -> None:
+    async def _hold(self, stack: StackObject, held: HeldChoice, *, is_outdated: bool) -> None:
         """Keep what runs while the definition in the spec waits; reject a definition with mistakes now."""
+        choice, change = held.choice, held.change
         self._next_held = change
         is_same = self.held is not None and self.held.hash == change.hash and self.rejection is None
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
-        is_kept = self.revision is not None and self.revision.number == choice.revision
-        if is_same and is_kept and not is_outdated and self.blueprint is not None and self.blueprint.adopts == adopts:
+        is_kept = choice is not None and self.revision is not None and self.revision.number == choice.revision
+        if (
+            choice is not None
+            and is_same
+            and is_kept
+            and not is_outdated
+            and self.blueprint is not None
+            and self.blueprint.adopts == adopts
+        ):
             self._keep(stack, choice)
             return
         try:
-            await self.builder.compile(definition, stack)
+            await self.builder.compile(held.definition, stack)
         except InvalidDefinition as error:
-            await self._reject(stack, rejections.reject_definition(error, is_active=True))
+            await self._reject(stack, rejections.reject_definition(error, is_active=choice is not None))
+            return
+        if choice is None:
+            self.rejection = None
+            self._note_version(stack)
             return
         await self._activate_revision(stack, choice, choice.revision or EMPTY_REVISION)
         if self.rejection is not None:
@@ -555,6 +683,9 @@ class DefinitionSync:
         resized: int = 0,
     ) -> Target:
         """Start the chosen target. definition_revision, resized: see `TargetContext`."""
+        if self._approved_plan is not None:
+            # At once with the target, so that the same status records both.
+            self.targets.record_approval(self._approved_plan.uid, is_required=self.options.approval is not None)
         context = TargetContext(
             now=self.services.clock.now(),
             cluster=self.cluster.server,

@@ -13,6 +13,7 @@ from typing import Any
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import finished_work
@@ -36,6 +37,8 @@ REQUESTS: Mapping[str, str] = {
     CLEANUP: names.REQUEST_CLEANUP,
 }
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
+APPROVAL = "approval"
+"""The name in `status.handled` of the plan that ran last, or of the generation since when changes need an approval."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
 ORDER_LENGTH = 512
@@ -206,7 +209,8 @@ class TargetTracker:
         if target is None:
             return True
         # A new revision is known by its storage to have started, but not one that is used again.
-        may_be_held = self.has_window and target.earlier_revision > 0
+        # Until the status records an approval, another process would find it unused.
+        may_be_held = (self.has_window and target.earlier_revision > 0) or APPROVAL in self.handled
         if not (self._supersedes or self._is_moved or needs_persistence(target) or may_be_held):
             return True
         return self._written == persisted_identity(self.current)
@@ -269,13 +273,20 @@ class TargetTracker:
         choice = target_choice.choose_target(request, before=before, hashes=hashes, completed=completed)
         if hold is None or not change_hold.is_change(choice, hashed, before=before, hashes=hashes, completed=completed):
             return choice
+        return self.keep_running(choice, hashes)
+
+    def keep_running(self, choice: TargetChoice, hashes: Mapping[int, str]) -> TargetChoice:
+        """Return the choice of what runs while the chosen definition waits. hashes: of all stored revisions, by number.
+
+        There must be a target or a stored revision.
+        """
         # A revision that a crashed process stored is abandoned now. It waits if its definition returns.
         self._highest_stored = max(hashes, default=0)
         return change_hold.keep_running(
             choice,
-            before=before,
+            before=self.current,
             hashes=hashes,
-            completed=completed,
+            completed=self.completed,
             failure=self.failure,
             failure_reason=self.failure_reason,
         )
@@ -355,6 +366,23 @@ class TargetTracker:
     def record_handled(self, verb: str, token: str) -> None:
         """Record that a request was handled."""
         self.handled[verb] = token
+
+    def follow_approval(self, *, is_required: bool, generation: int, now: float) -> None:
+        """Record since when changes need an approval. generation: of the Stack; now: seconds since the epoch.
+
+        Afterward, only an approved change switches approvals off. Each record is a new one, so that no earlier plan
+        counts.
+        """
+        if is_required and APPROVAL not in self.handled:
+            since = times.format_time(now) if self.is_first_lost else f"generation {generation}"
+            self.record_handled(APPROVAL, since)
+
+    def record_approval(self, plan_uid: str, *, is_required: bool) -> None:
+        """Record that the change of a plan begins. is_required: whether later changes need an approval as well."""
+        if is_required:
+            self.record_handled(APPROVAL, plan_uid)
+        else:
+            self.handled.pop(APPROVAL, None)
 
     def complete(self) -> None:
         """Record that the target is completed."""

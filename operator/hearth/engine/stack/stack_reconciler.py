@@ -167,6 +167,8 @@ class StackReconciler:
             self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
+            if self.definition.has_running_plan:
+                self._tasks.run("report the end of a plan", functools.partial(self.definition.report_end, stack))
         self.reports.report_unproven(stack, planner)
         self._checks.update(
             stack,
@@ -505,6 +507,7 @@ class StackReconciler:
         self._services.management_cluster.follow_sources(self.uid, ())
         self._reads.close()
         self.definition.cluster.close()
+        self.definition.planner.close()
 
     def unload(self) -> None:
         """Release everything at once: the parts refer to each other through this object."""

@@ -402,6 +402,20 @@ class ChangeWindow(Window):
     """
 
 
+class ChangeApproval(ApiModel):
+    """Which changes need an approval. A change of the template, the parameters, or the objects that contain them waits
+    until a user approves its StackPlan, and so do the first creation, a rollback that you request, and the change that
+    switches approvals off. The following do not wait: repairs, automatic rollbacks, changes to other fields of the
+    spec, and the deletion of the Stack.
+    """
+
+    required: Literal["Never", "Always"]
+    """`Always`: every change needs an approval. `Never`: no change does."""
+    valid_for: Duration | None = None
+    """How long a StackPlan can be approved, and how long an approval counts if the change has not begun, e.g. `8h`.
+    Default: `24h`."""
+
+
 class StackSpec(ApiModel):
     """Desired state: a template and its parameters."""
 
@@ -409,7 +423,11 @@ class StackSpec(ApiModel):
         {
             "rule": "[has(self.template), has(self.templateRef), has(self.templateRefs)].exists_one(each, each)",
             "message": "set exactly one of template, templateRef and templateRefs",
-        }
+        },
+        {
+            "rule": "!has(self.approval) || self.approval.required == 'Never' || !has(self.kubeConfig)",
+            "message": "approval cannot be combined with kubeConfig, because objects in another cluster cannot be planned",
+        },
     )
 
     template: Template | None = None
@@ -439,6 +457,7 @@ class StackSpec(ApiModel):
     longer. A protected Stack does not expire. A paused Stack is not deleted until it is no longer paused. Between `10s`
     and ten years. Default: the Stack does not expire."""
     window: ChangeWindow | None = None
+    approval: ChangeApproval | None = None
     max_removed: Any = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-int-or-string": True, "minimum": 0, "pattern": "^([1-9][0-9]?|100)%$"},

@@ -37,8 +37,8 @@ class PlannedStack(ApiModel):
 class PlannedObject(ApiModel):
     """The object that a step changes."""
 
-    api_version: str = pydantic.Field(min_length=1, max_length=317)
-    """Group and version of the object's kind, e.g. `apps/v1`."""
+    group: str = pydantic.Field(max_length=253)
+    """API group of the object's kind, e.g. `apps`. Empty for the core group."""
     kind: str = pydantic.Field(min_length=1, max_length=63)
     """Kind of the object, e.g. `Deployment`."""
     namespace: str | None = pydantic.Field(default=None, max_length=limits.PLAN_TEXT)
@@ -82,6 +82,9 @@ class StackPlanSpec(ApiModel):
     """Keyed hash of the definition that waits for the approval."""
     base_revision: Counter
     """The revision of the Stack that the plan changes. 0 before the first."""
+    previous_plan: str = pydantic.Field(max_length=128)
+    """UID of the StackPlan that ran before, or the generation since when changes of the Stack need an approval. A plan
+    counts only while no later one has run."""
     author: str | None = pydantic.Field(default=None, max_length=1_024)
     """The user who wrote the spec of the Stack. Absent if unknown."""
     separate_approver: bool | None = None
@@ -101,14 +104,20 @@ class StackPlanSpec(ApiModel):
         limits.PLAN_UNKNOWN
     )
     """Values that are unknown until run time, e.g. `name of the object that db creates`."""
+    notes: list[Annotated[str, pydantic.Field(max_length=limits.PLAN_TEXT)]] | None = base.optional_list(
+        limits.PLAN_NOTES
+    )
+    """Further information about the change, for the user who approves it."""
 
 
 class StackPlanStatus(ApiModel):
     """State of the plan."""
 
-    phase: Literal["Pending", "Approved", "Rejected", "Running", "Completed", "Superseded", "Expired"] | None = None
+    phase: (
+        Literal["Pending", "Approved", "Rejected", "Running", "Completed", "Failed", "Superseded", "Expired"] | None
+    ) = None
     """`Pending`: the plan waits for an approval. `Approved`, `Rejected`: a user decided. `Running`, `Completed`: the
-    operator runs, or ran, the change. `Superseded`: another change took its place. `Expired`: `validFor` is over."""
+    operator runs, or ran, the change. `Failed`: the change failed and was rolled back. `Superseded`: another change took its place. `Expired`: `validFor` is over."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 until the operator processes the object."""
     expires_at: Timestamp | None = None

@@ -294,11 +294,11 @@ class HeldChangeStatus(ApiModel):
     """A change of the definition that waits. Until it starts, `status.revision` keeps running."""
 
     reason: str
-    """What the change waits for: `WaitingForWindow`."""
+    """What the change waits for: `WaitingForWindow` or `WaitingForApproval`."""
     generation: Counter
     """The `metadata.generation` of the newest definition."""
-    until: str
-    """When `spec.window` opens next (RFC 3339, UTC)."""
+    until: str | None = None
+    """When `spec.window` opens next, or when the StackPlan expires (RFC 3339, UTC)."""
 
 
 class StackStatus(ConvergenceStatus):
@@ -329,7 +329,8 @@ class StackStatus(ConvergenceStatus):
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
     """Last handled value of each request annotation: `retry`, `inheritedRetry` (from a parent), `cleanup`, `continue`,
-    `check`."""
+    `check`. `approval`: UID of the last StackPlan that ran, or the generation since when changes need an
+    approval."""
     summary: str | None = None
     """Ready resources out of all desired resources, e.g. `12/14`."""
     resources: ResourceCounts | None = None

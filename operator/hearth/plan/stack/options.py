@@ -17,6 +17,8 @@ from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.retry import backoff
 from hearth.plan.state import healing
 from hearth.plan.state.healing import HealingPolicy
+from hearth.plan.target import change_plans
+from hearth.plan.target.change_plans import ApprovalPolicy
 
 HISTORY_LIMIT = 10
 """Default number of old revisions to retain."""
@@ -50,6 +52,8 @@ class ReconcileOptions:
     """When to replace unhealthy objects."""
     window: Window | None = None
     """When a change of the definition may begin; None: at any time."""
+    approval: ApprovalPolicy | None = None
+    """Which approval a change of the definition needs; None for none."""
     max_removed: int | str | None = None
     """How many resources a change can remove: a number or a percentage; None: no limit."""
     environment: EnvironmentRules = environment_rules.EMPTY
@@ -73,6 +77,7 @@ def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOpt
         healing=healing.parse(spec.get("healing") or {}),
         history_limit=min(spec.get("revisionHistoryLimit", HISTORY_LIMIT), limits.REVISION_HISTORY),
         window=windows.parse(spec["window"]) if spec.get("window") is not None else None,
+        approval=change_plans.parse_policy(spec),
         max_removed=spec.get("maxRemoved"),
         environment=environment_rules.parse(spec.get("environment"), has_parents=has_parents),
     )

@@ -80,7 +80,8 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         meaning="`spec.paused` is true; the message lists the pending steps", event=Severity.NORMAL
     ),
     ConditionType.CHANGE_HELD: ConditionTraits(
-        meaning="the newest definition waits for [`spec.window`](window.md), and the previous revision keeps running",
+        meaning="the newest definition waits for [`spec.window`](window.md) or for an [approval](plans.md), and the "
+        "previous revision keeps running",
         event=Severity.NORMAL,
         word="change held",
         is_cause=True,

@@ -144,6 +144,8 @@ def find_phase(status_input: StatusInput, planner: StackPlanner | None, memory: 
     checked = None if is_stuck(status_input) else status_input.checked
     if _is_waiting(status_input, planner) and checked is not Phase.CHECK_FAILED:
         return Phase.UPDATE_STOPPED
+    if _is_creation_held(status_input):
+        return Phase.CREATE_STOPPED
     return checked or Phase(_action(status_input) + _progress(status_input, planner, memory))
 
 
@@ -165,6 +167,12 @@ def _is_waiting(status_input: StatusInput, planner: StackPlanner | None) -> bool
     """Return whether nothing is left to do until the change that is held may start."""
     is_usable = not status_input.is_suspended and not is_stuck(status_input)
     return status_input.held is not None and is_usable and is_complete(status_input, planner)
+
+
+def _is_creation_held(status_input: StatusInput) -> bool:
+    """Return whether the first definition waits, so that there is nothing to run."""
+    has_problem = status_input.rejection is not None or is_stuck(status_input) or status_input.is_deleting
+    return status_input.held is not None and status_input.target is None and not has_problem
 
 
 def _action(status_input: StatusInput) -> str:
@@ -223,7 +231,7 @@ def find_ready_reason(
     if override := _find_override(status_input, planner):
         return override
     if planner is None:
-        return "Deleting" if status_input.is_deleting else "Progressing", "the definition is being read"
+        return _describe_start(status_input)
     if is_complete(status_input, planner):
         return _describe_end(status_input, planner)
     if _progress(status_input, planner, memory) == "Stopped":
@@ -245,6 +253,13 @@ def find_ready_reason(
     reason = unbound_claims.CLAIMS_UNBOUND if unbound_claims.awaits_only_claims(planner) else "Progressing"
     is_held = status_input.is_paused and planner.ready_steps
     return "Paused" if is_held else reason, _describe_wait(status_input, planner)
+
+
+def _describe_start(status_input: StatusInput) -> tuple[str, str]:
+    """Return reason and message of a Stack without a definition that runs."""
+    if status_input.held is not None and _is_creation_held(status_input):
+        return status_input.held.hold.reason, describe_held(status_input)
+    return "Deleting" if status_input.is_deleting else "Progressing", "the definition is being read"
 
 
 def find_circle(status_input: StatusInput, planner: StackPlanner) -> Iterator[str]:
@@ -335,18 +350,20 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
 def describe_held(status_input: StatusInput) -> str:
     """Describe the change that waits, until when, and what runs until then; "" without one."""
     held, target = status_input.held, status_input.target
-    if held is None or target is None:
+    if held is None:
         return ""
+    what = f"the definition of generation {status_input.generation} waits"
+    if target is None:
+        return f"{what}: {held.hold.message}"
     match held.hold.reason:
         case HoldReason.WINDOW:
             until = f"until {times.format_time(held.hold.until)}, when spec.window opens"
+        case HoldReason.APPROVAL:
+            until = f"until it is approved: {held.hold.message}"
         case _:
             assert_never(held.hold.reason)
     before = f"; the definition before it failed: {target.failure}" if status_input.is_automatic_rollback else ""
-    return (
-        f"the definition of generation {status_input.generation} waits {until}; revision {target.revision} runs until then"
-        f"{before}"
-    )
+    return f"{what} {until}; revision {target.revision} runs until then{before}"
 
 
 def _describe_wait(status_input: StatusInput, planner: StackPlanner) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -48,8 +49,8 @@ def build_status(
     if status_input.expires_at is not None:
         status["expiresAt"] = times.format_time(status_input.expires_at)
     if (held := status_input.held) is not None and not status_input.is_deleting:
-        until = times.format_time(held.hold.until)
-        status["heldChange"] = {"reason": str(held.hold.reason), "generation": status_input.generation, "until": until}
+        until = {"until": times.format_time(held.hold.until)} if math.isfinite(held.hold.until) else {}
+        status["heldChange"] = {"reason": str(held.hold.reason), "generation": status_input.generation, **until}
     if words := ", ".join(_find_words(status_input, status)):
         status["state"] = words
     status.update(check_result.encode(status_input.check))

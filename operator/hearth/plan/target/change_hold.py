@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from typing import assert_never
 
 from hearth.model import value_class
 from hearth.model.windows import Window
@@ -22,6 +23,7 @@ class HoldReason(enum.StrEnum):
     """What a change waits for."""
 
     WINDOW = "WaitingForWindow"
+    APPROVAL = "WaitingForApproval"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,9 @@ class ChangeHold:
 
     reason: HoldReason
     until: float
-    """Seconds since the epoch: earliest end of the wait."""
+    """Seconds since the epoch: earliest end of the wait; infinite if only a user ends it."""
+    message: str = ""
+    """What a user can do, unless the reason alone says it."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,38 @@ def is_change(
         return False
     # A process may have stored the revision, started it, and died before it wrote a status.
     return stored is None or stored <= before.highest_revision
+
+
+def is_unapproved(choice: TargetChoice, hashed: str, *, before: Target | None, hashes: Mapping[int, str]) -> bool:
+    """Return whether a choice starts a change that may need an approval. Arguments: see `is_change`.
+
+    A revision that a process stored before it died counts as well: its approval is looked up again.
+    """
+    match choice.cause:
+        case TargetCause.AUTOMATIC:
+            # The approval of the change covers its automatic rollback.
+            return False
+        case TargetCause.ROLLBACK:
+            if before is None:
+                return choice.revision != max(hashes, default=EMPTY_REVISION)
+            return not (before.cause is TargetCause.ROLLBACK and _is_same_rollback(choice, before))
+        case TargetCause.SPEC:
+            if not hashed:
+                return False
+            if before is None:
+                # The status is lost. The newest stored definition was allowed to run before.
+                return not hashes or hashes[max(hashes)] != hashed
+            return hashes.get(before.revision) != hashed or before.restore is not None
+        case _:
+            assert_never(choice.cause)
+
+
+def _is_same_rollback(choice: TargetChoice, before: Target) -> bool:
+    """Return whether the target is the rollback that the choice requests."""
+    wanted, known = choice.rollback, before.rollback
+    if wanted is None or known is None or choice.revision != before.revision:
+        return False
+    return (wanted.to_revision, wanted.snapshot) == (known.to_revision, known.snapshot)
 
 
 def keep_running(

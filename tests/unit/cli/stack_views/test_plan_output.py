@@ -16,13 +16,13 @@ from support.units.blueprints import HASHER
 
 DIGEST = "3f9c1a2e" + "0" * 56
 STACK = StackState({"kind": "Stack", "metadata": {"name": "shop", "namespace": "a", "uid": "stack-1"}})
-WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "a", "name": "web"}
+WEB = {"group": "apps", "kind": "Deployment", "namespace": "a", "name": "web"}
 STEPS: list[Object] = [
     {"action": "update", "resource": "web", "object": WEB, "fields": ["spec.replicas"], "undo": "reversible"},
     {
         "action": "delete",
         "resource": "data",
-        "object": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "a", "name": "data"},
+        "object": {"group": "", "kind": "PersistentVolumeClaim", "namespace": "a", "name": "data"},
         "reason": "it is not in the template",
         "undo": "one-way",
         "risky": ["it deletes the object"],

@@ -196,7 +196,7 @@ OPTIONS = {
         "revisionHistoryLimit",
         "rollback",
     ),
-    *("maxRemoved", "suspended", "timeout", "window"),
+    *("approval", "maxRemoved", "suspended", "timeout", "window"),
 }
 """Fields that neither add an object nor change the account."""
 

@@ -71,6 +71,7 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
         "protected",
         "window",
         "maxRemoved",
+        "approval",
     }
 
 

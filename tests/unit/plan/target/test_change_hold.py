@@ -97,6 +97,48 @@ def test_which_change_waits(
     assert change_hold.is_change(choice, hashed, before=before, hashes=HASHES, completed=completed) is waits
 
 
+ROLLBACK = RollbackRequest(to_revision=1, spec_hash="two", revision=1)
+TO_FIRST = TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=ROLLBACK)
+
+
+@pytest.mark.parametrize(
+    ("choice", "hashed", "before", "asks"),
+    [
+        pytest.param(SPEC, "three", make_target(2), True, id="a new definition"),
+        pytest.param(SPEC, "one", make_target(2), True, id="a former definition"),
+        pytest.param(SPEC, "two", make_target(1), True, id="stored and started before a crash"),
+        pytest.param(SPEC, "two", make_target(2), False, id="the running definition"),
+        pytest.param(SPEC, "", make_target(2), False, id="an unreadable definition"),
+        pytest.param(SPEC, "two", make_target(1, TargetCause.AUTOMATIC, earlier_revision=2), True, id="a retry"),
+        pytest.param(
+            SPEC, "one", make_target(1, TargetCause.ROLLBACK, rollback=RESTORE), True, id="the end of a restore"
+        ),
+        pytest.param(TO_FIRST, "two", make_target(2), True, id="a rollback"),
+        pytest.param(
+            TO_FIRST, "two", make_target(1, TargetCause.ROLLBACK, rollback=ROLLBACK), False, id="the running rollback"
+        ),
+        pytest.param(
+            TO_FIRST, "two", make_target(1, TargetCause.ROLLBACK, rollback=RESTORE), True, id="another rollback"
+        ),
+        pytest.param(
+            TargetChoice(cause=TargetCause.AUTOMATIC, revision=1), "two", make_target(2), False, id="automatic"
+        ),
+        pytest.param(SPEC, "three", None, True, id="a new one, and a lost status"),
+        pytest.param(SPEC, "one", None, True, id="a former one, and a lost status"),
+        pytest.param(SPEC, "two", None, False, id="the newest stored one, and a lost status"),
+        pytest.param(TO_FIRST, "two", None, True, id="a rollback, and a lost status"),
+    ],
+)
+def test_which_change_asks_for_an_approval(
+    choice: TargetChoice, hashed: str, before: Target | None, asks: bool
+) -> None:
+    assert change_hold.is_unapproved(choice, hashed, before=before, hashes=HASHES) is asks
+
+
+def test_the_first_creation_asks_for_an_approval() -> None:
+    assert change_hold.is_unapproved(SPEC, "one", before=None, hashes={})
+
+
 def keep(
     before: Target | None, choice: TargetChoice = SPEC, *, failure: str = "", completed: CompletedRevisions = COMPLETED
 ) -> Target:

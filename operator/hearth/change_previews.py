@@ -1,0 +1,40 @@
+"""Implements `hearth.engine.ports.ChangePreviews` on a real API server: previews with the rights of the operator and, for
+dry runs, of the account of the Stack.
+
+The first preview opens the session, so that an installation without approvals pays nothing.
+"""
+
+from __future__ import annotations
+
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_previews import StackPreviewer
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition.revision_builder import FairSlots
+from hearth.kube.client.connection import Connection
+from hearth.model.errors import Unreachable
+from hearth.model.tenancy import Tenancy
+from hearth.model.well_known_kinds import STACK
+from hearth.plan.target.change_plans import PreviewedChange
+from hearth.preview import planned_steps
+
+
+class KubeChangePreviews:
+    """Makes one preview at a time; namespaces take turns."""
+
+    def __init__(self, connection: Connection, *, tenancy: Tenancy) -> None:
+        self._connection = connection
+        self._tenancy = tenancy
+        self._session: Session | None = None
+        self._turns = FairSlots(1)
+
+    async def preview(self, stack: StackObject) -> PreviewedChange:
+        """Return the steps of the change that the spec of a Stack requests. Raises HearthError."""
+        async with self._turns.take(stack.namespace):
+            if self._session is None:
+                self._session = Session(self._connection)
+            raw = await self._session.get(STACK, stack.namespace, stack.name)
+            if raw["metadata"]["uid"] != stack.uid:
+                raise Unreachable(f"Stack {stack.namespace}/{stack.name} was replaced")
+            previewer = StackPreviewer(session=self._session, tenancy=self._tenancy, beside={})
+            preview = await previewer.preview(raw, raw)
+            return planned_steps.make_change(preview, generation=raw["metadata"]["generation"])

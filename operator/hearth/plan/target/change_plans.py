@@ -1,0 +1,180 @@
+"""Plans of changes that wait for an approval: what identifies and proves a plan, and its status. Pure.
+
+A plan counts only with the operator's signature, which covers its namespace, name, Stack and whole content.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.model import limits, names, value_class
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.model.signatures import Signatures, Signer
+from hearth.model.text import times
+from hearth.plan.ownership import keyed_hash
+from hearth.plan.target.target import EMPTY_REVISION, TargetCause
+from hearth.plan.target.target_choice import TargetChoice
+
+PURPOSE: Final = "plan"
+"""The purpose of a plan's signature. Signatures for other purposes are not valid for a plan."""
+REQUIRED_NEVER: Final = "Never"
+VALID_FOR: Final = "24h"
+"""How long a plan is valid by default."""
+KEPT: Final = 5
+"""Plans of earlier changes of one Stack that are kept for people."""
+
+
+class PlanPhase(enum.StrEnum):
+    """State of a plan, for people. The engine never reads it back."""
+
+    PENDING = "Pending"
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
+    RUNNING = "Running"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    SUPERSEDED = "Superseded"
+    EXPIRED = "Expired"
+
+
+ENDED: Final = frozenset({PlanPhase.COMPLETED, PlanPhase.FAILED, PlanPhase.SUPERSEDED})
+"""Phases that no later change of the Stack replaces."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalPolicy:
+    """Which approval a change of the definition needs."""
+
+    valid_for: str = VALID_FOR
+    """How long a plan is valid, e.g. `24h`."""
+    is_separate: bool = False
+    """Whether the author of a change cannot approve it."""
+
+
+DEFAULT_POLICY: Final = ApprovalPolicy()
+"""The policy of the change that switches approvals off."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeIdentity:
+    """The change that a plan is for. No two changes of a Stack that run have the same one."""
+
+    definition_hash: str
+    base_revision: int
+    """The revision that runs before the change; 0 for none."""
+    previous_plan: str
+    """The UID of the last plan that ran, or the generation since when changes need an approval."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedChange:
+    """The steps of a change, as its preview shows them."""
+
+    generation: int
+    """The generation of the Stack in the preview."""
+    sources: Mapping[str, str]
+    """The resource versions of the sources of the definition in the preview, by reference."""
+    steps: tuple[Object, ...]
+    """As in the API."""
+    undo: str = ""
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def parse_policy(spec: Mapping[str, Any]) -> ApprovalPolicy | None:
+    """Return the policy in the spec of a Stack, or None if changes need no approval."""
+    approval = spec.get("approval")
+    if approval is None:
+        return None
+    stated = approval if isinstance(approval, dict) else {"required": approval}
+    if stated.get("required", REQUIRED_NEVER) == REQUIRED_NEVER:
+        return None
+    return ApprovalPolicy(
+        valid_for=stated.get("validFor") or VALID_FOR, is_separate=stated.get("separateApprover") is True
+    )
+
+
+def make_spec(
+    stack: Mapping[str, str],
+    identity: ChangeIdentity,
+    change: PreviewedChange,
+    policy: ApprovalPolicy,
+    *,
+    namespace: str,
+) -> Object:
+    """Return the spec of a plan. stack: kind, name and UID."""
+    spec: Object = {
+        "stackRef": dict(stack),
+        "definitionHash": identity.definition_hash,
+        "baseRevision": identity.base_revision,
+        "previousPlan": identity.previous_plan,
+        "validFor": policy.valid_for,
+        "steps": list(change.steps),
+        **({"separateApprover": True} if policy.is_separate else {}),
+        **({"undo": change.undo} if change.undo else {}),
+        **({"unknown": list(change.unknown)} if change.unknown else {}),
+        **({"notes": list(change.notes)} if change.notes else {}),
+    }
+    return {**spec, "digest": find_digest(namespace, spec)}
+
+
+def find_digest(namespace: str, spec: Mapping[str, Any]) -> str:
+    """Return the SHA-256 over the content of a plan in that namespace. It ignores a digest in the content."""
+    content = {key: value for key, value in spec.items() if key != "digest"}
+    return hashlib.sha256(keyed_hash.canonical([namespace, content])).hexdigest()
+
+
+def sign_plan(namespace: str, name: str, spec: Mapping[str, Any], *, signer: Signer) -> str:
+    """Return the signature of a plan with a correct digest."""
+    return signer.sign(PURPOSE, [namespace, name, spec["stackRef"]["uid"], spec["digest"]])
+
+
+def is_genuine(namespace: str, name: str, spec: Mapping[str, Any], signature: str, *, signatures: Signatures) -> bool:
+    """Return whether the operator made this plan, for this namespace, name and Stack, with exactly this content.
+
+    spec: of any shape.
+    """
+    reference, digest = spec.get("stackRef"), spec.get("digest")
+    uid = reference.get("uid") if isinstance(reference, dict) else None
+    if not isinstance(uid, str) or not isinstance(digest, str) or len(signature) > limits.SIGNATURE_LENGTH:
+        return False
+    # The signature first: the digest of a forged plan may take long.
+    if not signatures.is_signed(PURPOSE, [namespace, name, uid, digest], signature):
+        return False
+    return find_digest(namespace, spec) == digest
+
+
+def read_identity(spec: Mapping[str, Any]) -> ChangeIdentity:
+    """Return the change that a genuine plan is for."""
+    return ChangeIdentity(
+        definition_hash=spec["definitionHash"],
+        base_revision=spec["baseRevision"],
+        previous_plan=spec["previousPlan"],
+    )
+
+
+def find_expiry(created_at: str, spec: Mapping[str, Any]) -> float:
+    """Return when a genuine plan expires, in seconds since the epoch."""
+    return times.parse_time(created_at) + times.parse_duration(spec["validFor"])
+
+
+def name_change(choice: TargetChoice, hashed: str, *, hashes: Mapping[int, str], is_required: bool) -> str:
+    """Return what identifies the definition that a choice starts, with what else the change does.
+
+    hashed: of the definition in the spec; hashes: of the stored revisions, by number; is_required: whether later
+    changes need an approval as well.
+    """
+    is_of_spec = choice.cause is TargetCause.SPEC
+    name = hashed if is_of_spec else hashes.get(choice.revision or EMPTY_REVISION, "empty")
+    if not is_of_spec and choice.rollback is not None and choice.rollback.snapshot:
+        name += f"/restore-{names.digest(choice.rollback.snapshot)}"
+    return name if is_required else f"{name}/off"
+
+
+def list_versions(versions: Mapping[ObjectRef, str]) -> dict[str, str]:
+    """Return the resource versions of sources by their references as text."""
+    return {f"{ref.kind}/{ref.namespace}/{ref.name}": version for ref, version in versions.items()}

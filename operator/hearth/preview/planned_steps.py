@@ -1,0 +1,119 @@
+"""Converts the preview of a change to the content of a StackPlan.
+
+A plan has field paths and never values, because anyone who may view the namespace may read it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.model.errors import HearthError
+from hearth.model.kinds import ObjectRef
+from hearth.plan.target import change_plans
+from hearth.plan.target.change_plans import PreviewedChange
+from hearth.preview.changes import Action, Change, Preview
+
+STEPS: Final = frozenset({Action.CREATE, Action.ADOPT, Action.UPDATE, Action.REPLACE, Action.DELETE, Action.KEEP})
+"""The actions that write to an object. The others become notes."""
+UNKNOWN: Final = re.compile(r"\(known after [^)]*\)")
+"""A value that is unknown until run time, as a preview writes it."""
+
+
+class NotPlannable(HearthError):
+    """A change that no plan can describe."""
+
+
+def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
+    """Return the content of the plan. Raises NotPlannable if the definition is rejected, or has too many steps.
+
+    generation: of the Stack in the preview.
+    """
+    if preview.rejection:
+        raise NotPlannable(preview.rejection)
+    changes = [each for each in preview.changes if each.action in STEPS]
+    if len(changes) > limits.PLAN_STEPS:
+        raise NotPlannable(
+            f"the change has {len(changes)} steps, and a plan has at most {limits.PLAN_STEPS}; make smaller changes"
+        )
+    notes = [cut(each) for each in list_notes(preview)]
+    unknown = list(dict.fromkeys(cut(text) for each in changes for text in find_unknown(each)))
+    return PreviewedChange(
+        generation=generation,
+        sources=change_plans.list_versions(preview.sources),
+        steps=tuple(map(make_step, changes)),
+        undo=str(preview.undo) if preview.undo is not None else "",
+        unknown=tuple(unknown[: limits.PLAN_UNKNOWN]),
+        notes=tuple(notes[: limits.PLAN_NOTES]),
+    )
+
+
+def make_step(change: Change) -> Object:
+    """Return a step as in the API. Raises NotPlannable if it changes too many fields."""
+    fields = [each.text for each in change.fields]
+    if len(fields) > limits.PLAN_FIELDS or any(len(each) > limits.PLAN_TEXT for each in fields):
+        raise NotPlannable(
+            f"{change.resource} changes {len(fields)} fields; a plan names at most {limits.PLAN_FIELDS} of one object, each "
+            f"with at most {limits.PLAN_TEXT} characters; make smaller changes"
+        )
+    step: Object = {"action": str(change.action), "resource": cut(change.resource)}
+    if change.ref is not None:
+        step["object"] = make_object(change.ref)
+    if change.old_ref is not None:
+        step["oldObject"] = make_object(change.old_ref)
+    if fields:
+        step["fields"] = fields
+    if change.reason:
+        step["reason"] = cut(change.reason)
+    if change.undo is not None:
+        step["undo"] = str(change.undo.grade)
+    if change.is_uncertain:
+        step["uncertain"] = True
+    return step
+
+
+def make_object(ref: ObjectRef) -> Object:
+    """Return a reference as in the API."""
+    namespace = {"namespace": cut(ref.namespace)} if ref.namespace else {}
+    return {"group": ref.group, "kind": ref.kind, **namespace, "name": cut(ref.name)}
+
+
+def find_unknown(change: Change) -> Iterator[str]:
+    """Yield the values of a step that are unknown until run time."""
+    for ref in (change.ref, change.old_ref):
+        if ref is not None and (found := UNKNOWN.search(f"{ref.namespace} {ref.name}")):
+            yield f"name of the object of {change.resource} {found.group()}"
+    for field in change.fields:
+        if text := find_text(field.new):
+            yield f"{change.resource}: {field.text} {text}"
+
+
+def find_text(value: Any) -> str:
+    """Return the first note about an unknown value in a value, or ""."""
+    if isinstance(value, str):
+        found = UNKNOWN.search(value)
+        return found.group() if found else ""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next(filter(None, map(find_text, inner)), "")
+
+
+def list_notes(preview: Preview) -> Iterator[str]:
+    """Yield what a user must know in addition to the steps."""
+    yield from preview.notes
+    for change in preview.changes:
+        if change.action not in STEPS:
+            detail = f" at {change.hook}" if change.hook else ""
+            reason = f": {change.reason}" if change.reason else ""
+            yield f"{change.resource}: {change.action}{detail}{reason}"
+    for nested in preview.nested:
+        undo = f", undo: {nested.undo}" if nested.undo is not None else ""
+        yield f"{nested.kind} {nested.name} in it has {len(nested.changes)} changes{undo}"
+        yield from list_notes(nested)
+
+
+def cut(text: str) -> str:
+    """Return the text, shortened to the length of a text in a plan."""
+    return text if len(text) <= limits.PLAN_TEXT else f"{text[: limits.PLAN_TEXT - 1]}…"

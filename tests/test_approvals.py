@@ -1,0 +1,206 @@
+"""Attacks on approvals by users who can write StackPlans and Stacks, but cannot approve: nothing starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.target import change_plans
+from support.checks import stack_plans
+from support.fake_world import fake_world
+from support.fake_world.fake_world import HASHER, FakeWorld
+from support.server import fake_kinds
+from support.server.fake_objects import copy
+from support.stories import probe_controller
+
+PLAN, STACK, PROBE = fake_kinds.STACK_PLAN.kind, fake_kinds.STACK.kind, "Probe"
+USER = "mallory"
+
+
+def make_stack(value: int) -> Object:
+    resources = {"a": {"manifest": probe_controller.manifest({"value": value})}}
+    return {
+        "apiVersion": STACK.api_version,
+        "kind": STACK.name,
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {"approval": {"required": "Always"}, "template": {"resources": resources}},
+    }
+
+
+async def begin(world: FakeWorld) -> Object:
+    """A Stack whose creation waits; its plan."""
+    world.server.create(make_stack(1), manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+    return find_plan(world)
+
+
+def find_plan(world: FakeWorld) -> Object:
+    """The newest plan."""
+    (stack,) = world.server.list_all(STACK)
+    return stack_plans.sort_plans(world.server.list_all(PLAN), stack["metadata"]["uid"])[-1]
+
+
+def stamp(world: FakeWorld, plan: Object, decision: str = "approved") -> str:
+    return stack_plans.make_stamp(plan, decision, signer=HASHER, now=world.now())
+
+
+def annotate(world: FakeWorld, plan: Object, text: str) -> None:
+    annotations = {names.ANNOTATION_APPROVAL: text}
+    world.server.patch(
+        PLAN, "default", plan["metadata"]["name"], {"metadata": {"annotations": annotations}}, manager=USER
+    )
+
+
+async def approve(world: FakeWorld) -> Object:
+    """Approve the newest plan as the webhook does; the plan."""
+    plan = find_plan(world)
+    annotate(world, plan, stamp(world, plan))
+    await world.wait_rest()
+    return plan
+
+
+def find_values(world: FakeWorld) -> list[Any]:
+    """The values of all probes."""
+    return [raw["spec"].get("value") for kind, raw in world.server.everything() if kind.name == PROBE]
+
+
+def read_ready(world: FakeWorld) -> tuple[str, str]:
+    """Reason and message of the Stack's Ready condition."""
+    (stack,) = world.server.list_all(STACK)
+    ready = next(each for each in stack["status"]["conditions"] if each["type"] == "Ready")
+    return ready["reason"], ready["message"]
+
+
+@fake_world.in_world
+async def test_a_plan_of_a_user_does_not_count(world: FakeWorld) -> None:
+    plan = await begin(world)
+    spec = {**plan["spec"], "steps": []}
+    spec["digest"] = change_plans.find_digest("default", spec)
+    forged = {**plan, "metadata": {"name": "shop-forged", "namespace": "default"}, "spec": spec}
+    made = world.server.create(forged, manager=USER)
+    annotate(world, made, stamp(world, made))
+    await world.wait_rest()
+
+    assert (find_values(world), read_ready(world)[0]) == ([], "WaitingForApproval")
+
+
+@fake_world.in_world
+async def test_a_copy_of_a_plan_does_not_count(world: FakeWorld) -> None:
+    plan = await begin(world)
+    metadata = {"name": "shop-copy", "namespace": "default", "annotations": plan["metadata"]["annotations"]}
+    made = world.server.create({**plan, "metadata": metadata}, manager=USER)
+    annotate(world, made, stamp(world, made))
+    await world.wait_rest()
+
+    assert find_values(world) == []
+
+
+@fake_world.in_world
+async def test_the_stamp_of_an_earlier_plan_does_not_count(world: FakeWorld) -> None:
+    await begin(world)
+    earlier = await approve(world)
+    text = world.server.get(PLAN, "default", earlier["metadata"]["name"])["metadata"]["annotations"]
+    world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": make_stack(2)["spec"]}, manager=USER)
+    await world.wait_rest()
+    annotate(world, find_plan(world), text[names.ANNOTATION_APPROVAL])
+    await world.wait_rest()
+
+    assert (find_values(world), read_ready(world)[0]) == ([1], "WaitingForApproval")
+
+
+@fake_world.in_world
+async def test_the_stamp_of_a_deleted_plan_does_not_count_for_its_recreation(world: FakeWorld) -> None:
+    plan = await begin(world)
+    await world.kill_controller()
+    text, name = stamp(world, plan), plan["metadata"]["name"]
+    world.server.delete(PLAN, "default", name)
+    metadata = {"name": name, "namespace": "default", "annotations": plan["metadata"]["annotations"]}
+    made = world.server.create({**plan, "metadata": metadata}, manager=USER)
+    annotate(world, made, text)
+    await world.start_controller()
+    await world.wait_rest()
+
+    assert (find_values(world), read_ready(world)[0]) == ([], "WaitingForApproval")
+
+
+@fake_world.in_world
+async def test_an_approval_counts_once(world: FakeWorld) -> None:
+    await begin(world)
+    await approve(world)
+    for value in (2, 1, 2):
+        spec = make_stack(value)["spec"]
+        world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+        await world.wait_rest()
+        assert find_values(world) != [value]
+        await approve(world)
+        assert find_values(world) == [value]
+
+
+@fake_world.in_world
+async def test_nobody_reads_the_status_of_a_plan(world: FakeWorld) -> None:
+    plan = await begin(world)
+    world.server.patch_status(PLAN, "default", plan["metadata"]["name"], {"phase": "Approved"}, manager=USER)
+    await world.wait_rest()
+
+    assert find_values(world) == []
+
+
+@fake_world.in_world
+async def test_a_deleted_plan_is_made_again_and_waits(world: FakeWorld) -> None:
+    plan = await begin(world)
+    world.server.delete(PLAN, "default", plan["metadata"]["name"])
+    await world.wait_rest()
+
+    assert find_plan(world)["metadata"]["uid"] != plan["metadata"]["uid"]
+    assert find_values(world) == []
+    await approve(world)
+    assert find_values(world) == [1]
+
+
+@fake_world.in_world
+async def test_another_object_with_the_name_of_the_plan_is_reported(world: FakeWorld) -> None:
+    plan = await begin(world)
+    await world.kill_controller()
+    world.server.delete(PLAN, "default", plan["metadata"]["name"])
+    squatter = {**copy(plan), "metadata": {"name": plan["metadata"]["name"], "namespace": "default"}}
+    world.server.create(squatter, manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+
+    reason, message = read_ready(world)
+    assert (find_values(world), reason) == ([], "WaitingForApproval")
+    assert "is not the plan of this change; delete it" in message
+    world.server.delete(PLAN, "default", plan["metadata"]["name"])
+    await world.wait(120.0)
+    await approve(world)
+    assert find_values(world) == [1]
+
+
+@fake_world.in_world
+async def test_a_lost_status_voids_approvals_and_keeps_what_runs(world: FakeWorld) -> None:
+    await begin(world)
+    await approve(world)
+    spec = make_stack(2)["spec"]
+    world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+    await world.wait_rest()
+    await world.kill_controller()
+    plan = find_plan(world)
+    annotate(world, plan, stamp(world, plan))
+    world.server.patch_status(STACK, "default", "shop", {"controllerState": None, "handled": None}, manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+
+    assert (find_values(world), read_ready(world)[0]) == ([1], "WaitingForApproval")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"decision": "approved"}'], ids=["", "map", "deep", "bare"])
+@fake_world.in_world
+async def test_a_wrong_stamp_does_not_count(world: FakeWorld, text: str) -> None:
+    annotate(world, await begin(world), text)
+    await world.wait_rest()
+
+    assert find_values(world) == []

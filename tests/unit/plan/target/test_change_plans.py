@@ -1,0 +1,125 @@
+"""Plans of changes: which ones count, and what identifies a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model.child import Object
+from hearth.model.kinds import ObjectRef
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.target import change_plans
+from hearth.plan.target.change_plans import DEFAULT_POLICY, ApprovalPolicy, ChangeIdentity, PreviewedChange
+from hearth.plan.target.target import RollbackRequest, TargetCause
+from hearth.plan.target.target_choice import TargetChoice
+
+KEY = KeyedHasher(b"the key of this cluster")
+IDENTITY = ChangeIdentity(definition_hash="k1:abc", base_revision=3, previous_plan="generation 1")
+CHANGE = PreviewedChange(generation=2, sources={}, steps=({"action": "delete", "resource": "web"},), undo="one-way")
+
+
+def make_spec(**more: Any) -> Object:
+    reference = {"kind": "Stack", "name": "shop", "uid": "u1"}
+    return {**change_plans.make_spec(reference, IDENTITY, CHANGE, DEFAULT_POLICY, namespace="ns"), **more}
+
+
+def is_genuine(spec: Object, signature: str, *, namespace: str = "ns", name: str = "shop-1") -> bool:
+    return change_plans.is_genuine(namespace, name, spec, signature, signatures=KEY)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        pytest.param(None, None, id="nothing"),
+        pytest.param({"required": "Never"}, None, id="switched off"),
+        pytest.param({"required": "Always"}, ApprovalPolicy(), id="all changes"),
+        pytest.param(
+            {"required": "Always", "validFor": "8h", "separateApprover": True},
+            ApprovalPolicy(valid_for="8h", is_separate=True),
+            id="all options",
+        ),
+        pytest.param({"required": "Sometimes"}, ApprovalPolicy(), id="a word of a later version"),
+        pytest.param("Always", ApprovalPolicy(), id="another shape"),
+    ],
+)
+def test_policy_of_a_spec(stated: object, expected: ApprovalPolicy | None) -> None:
+    assert change_plans.parse_policy({"approval": stated} if stated is not None else {}) == expected
+
+
+def test_a_plan_of_this_operator_is_genuine_and_names_its_change() -> None:
+    spec = make_spec()
+
+    assert is_genuine(spec, change_plans.sign_plan("ns", "shop-1", spec, signer=KEY))
+    assert change_plans.read_identity(spec) == IDENTITY
+
+
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        pytest.param({"steps": []}, {}, id="other steps"),
+        pytest.param({"definitionHash": "k1:def"}, {}, id="another definition"),
+        pytest.param({"previousPlan": "p1"}, {}, id="valid again"),
+        pytest.param({"validFor": "9999h"}, {}, id="valid longer"),
+        pytest.param({"stackRef": {"kind": "Stack", "name": "shop", "uid": "u2"}}, {}, id="another Stack"),
+        pytest.param({"stackRef": "u1"}, {}, id="no reference"),
+        pytest.param({"digest": 7}, {}, id="no digest"),
+        pytest.param({"extra": 1}, {}, id="a field of a later version"),
+        pytest.param({}, {"namespace": "other"}, id="copied to another namespace"),
+        pytest.param({}, {"name": "shop-2"}, id="copied to another name"),
+    ],
+)
+def test_a_changed_or_copied_plan_does_not_count(changed: Object, place: dict[str, str]) -> None:
+    signature = change_plans.sign_plan("ns", "shop-1", make_spec(), signer=KEY)
+
+    assert not is_genuine(make_spec(**changed), signature, **place)
+
+
+def test_a_changed_plan_with_a_new_digest_does_not_count() -> None:
+    signature = change_plans.sign_plan("ns", "shop-1", make_spec(), signer=KEY)
+    changed = make_spec(steps=[])
+
+    assert not is_genuine({**changed, "digest": change_plans.find_digest("ns", changed)}, signature)
+
+
+@pytest.mark.parametrize("signature", ["", "x", "k0:" + "f" * 10_000], ids=["none", "short", "long"])
+def test_a_plan_without_a_signature_does_not_count(signature: str) -> None:
+    assert not is_genuine(make_spec(), signature)
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+    spec = make_spec()
+
+    assert change_plans.find_digest("ns", dict(reversed(spec.items()))) == spec["digest"]
+
+
+SPEC = TargetChoice(cause=TargetCause.SPEC)
+ROLLBACK = RollbackRequest(to_revision=1, spec_hash="two", revision=1)
+RESTORE = RollbackRequest(to_revision=0, spec_hash="two", revision=1, snapshot="nightly")
+
+
+@pytest.mark.parametrize(
+    ("choice", "is_required", "expected"),
+    [
+        pytest.param(SPEC, True, "two", id="a definition"),
+        pytest.param(SPEC, False, "two/off", id="without approvals afterward"),
+        pytest.param(
+            TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=ROLLBACK), True, "one", id="a rollback"
+        ),
+        pytest.param(TargetChoice(cause=TargetCause.ROLLBACK, revision=0), True, "empty", id="to nothing"),
+    ],
+)
+def test_name_of_a_change(choice: TargetChoice, is_required: bool, expected: str) -> None:
+    assert change_plans.name_change(choice, "two", hashes={1: "one"}, is_required=is_required) == expected
+
+
+def test_a_restore_is_another_change_than_a_rollback() -> None:
+    choice = TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=RESTORE)
+
+    assert change_plans.name_change(choice, "two", hashes={1: "one"}, is_required=True).startswith("one/restore-")
+
+
+def test_versions_of_sources_are_listed_by_kind_and_name() -> None:
+    ref = ObjectRef(group="", kind="Secret", namespace="ns", name="db")
+
+    assert change_plans.list_versions({ref: "7"}) == {"Secret/ns/db": "7"}

@@ -1,0 +1,108 @@
+"""The content of a StackPlan, from a preview."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hearth.model import limits
+from hearth.model.kinds import ObjectRef
+from hearth.plan.ownership.field_changes import FieldChange
+from hearth.plan.resource.reversal import Undo, UndoGrade
+from hearth.preview import planned_steps
+from hearth.preview.changes import Action, Change, Preview
+from hearth.preview.planned_steps import NotPlannable
+
+WEB = ObjectRef(group="apps", kind="Deployment", namespace="ns", name="web")
+
+
+def make_preview(*changes: Change, **more: Any) -> Preview:
+    return Preview(kind="Stack", namespace="ns", name="shop", is_new=False, changes=changes, **more)
+
+
+def test_an_update_has_the_paths_of_its_fields_and_no_values() -> None:
+    field = FieldChange(path=("spec", "replicas"), old=1, new="unspeakable")
+    change = Change(
+        action=Action.UPDATE,
+        resource="web",
+        ref=WEB,
+        fields=(field,),
+        reason="it changed",
+        undo=Undo(grade=UndoGrade.REVERSIBLE),
+    )
+
+    found = planned_steps.make_change(make_preview(change), generation=4)
+
+    assert found.generation == 4
+    assert found.undo == "reversible"
+    assert found.steps == (
+        {
+            "action": "update",
+            "resource": "web",
+            "object": {"group": "apps", "kind": "Deployment", "namespace": "ns", "name": "web"},
+            "fields": ["spec.replicas"],
+            "reason": "it changed",
+            "undo": "reversible",
+        },
+    )
+
+
+def test_values_unknown_until_run_time_are_listed() -> None:
+    ref = ObjectRef(group="", kind="ConfigMap", namespace="ns", name="(known after db is ready)")
+    field = FieldChange(path=("data", "host"), old="", new=["x", {"y": "(known after db is ready)"}])
+    changes = (
+        Change(action=Action.CREATE, resource="config", ref=ref),
+        Change(action=Action.UPDATE, resource="web", ref=WEB, fields=(field,)),
+    )
+
+    assert planned_steps.make_change(make_preview(*changes), generation=1).unknown == (
+        "name of the object of config (known after db is ready)",
+        "web: data.host (known after db is ready)",
+    )
+
+
+def test_resources_that_change_nothing_become_notes() -> None:
+    inner = make_preview(Change(action=Action.DELETE, resource="x", ref=WEB), notes=("inner",))
+    changes = (
+        Change(action=Action.STOP, resource="web", ref=WEB, hook="PreUpdate"),
+        Change(action=Action.FAIL, resource="db", reason="quota"),
+    )
+
+    found = planned_steps.make_change(make_preview(*changes, notes=("outer",), nested=(inner,)), generation=1)
+
+    assert found.steps == ()
+    assert found.notes == (
+        "outer",
+        "web: stop at PreUpdate",
+        "db: fail: quota",
+        "Stack shop in it has 1 changes",
+        "inner",
+    )
+
+
+def test_a_rejected_definition_has_no_plan() -> None:
+    with pytest.raises(NotPlannable, match="wrong"):
+        planned_steps.make_change(make_preview(rejection="wrong"), generation=1)
+
+
+def test_a_change_with_too_many_steps_has_no_plan() -> None:
+    changes = [Change(action=Action.DELETE, resource=f"r{number}", ref=WEB) for number in range(limits.PLAN_STEPS + 1)]
+
+    with pytest.raises(NotPlannable, match="make smaller changes"):
+        planned_steps.make_change(make_preview(*changes), generation=1)
+
+
+def test_a_step_with_too_many_fields_has_no_plan() -> None:
+    fields = [FieldChange(path=(f"f{number}",), old=1, new=2) for number in range(limits.PLAN_FIELDS + 1)]
+    change = Change(action=Action.UPDATE, resource="web", ref=WEB, fields=tuple(fields))
+
+    with pytest.raises(NotPlannable, match="changes 101 fields"):
+        planned_steps.make_change(make_preview(change), generation=1)
+
+
+def test_long_texts_are_cut() -> None:
+    change = Change(action=Action.DELETE, resource="web", ref=WEB, reason="x" * 10_000)
+
+    (step,) = planned_steps.make_change(make_preview(change), generation=1).steps
+    assert len(step["reason"]) == limits.PLAN_TEXT
