@@ -11,7 +11,18 @@ from support import repository
 from support.threats import definitions
 from support.threats.api import Api, Object, find_path
 from support.threats.definitions import NAME, SITES, make_site, wait_ready
-from support.threats.world import READ, WRITE, Rule, Tenant, ThreatWorld, make_config_map, make_stack
+from support.threats.world import (
+    CONFIG_MAPS,
+    READ,
+    WRITE,
+    Rule,
+    Tenant,
+    ThreatWorld,
+    make_binding,
+    make_config_map,
+    make_stack,
+    name_of,
+)
 
 IMPERSONATOR = Rule(group="", resources=("serviceaccounts",), verbs=("impersonate",))
 RUNNER = Rule(group="", resources=("pods",), verbs=("create",))
@@ -85,10 +96,38 @@ def test_a_stack_with_an_account_can_be_paused_but_not_changed_without_the_right
         {"parameters": {"x": "y"}},
         {"template": {"resources": {"a": make_config_map("as-b")}}},
         {"adoptionPolicy": "Adopt"},
+        {"rollback": {"toRevision": 1}},
+        {"rollback": {"toSnapshot": "before"}},
     ):
         refused = stranger.patch("Stack", tenant.namespace, "as", {"spec": change})
         assert (refused.code, "cannot use ServiceAccount" in refused.text) == (403, True), change
     stranger.patch("Stack", tenant.namespace, "as", {"spec": {"serviceAccountName": None}}).expect()
+
+
+def test_no_author_runs_a_revision_of_his_own_as_an_account_that_was_set_later(guarded: ThreatWorld) -> None:
+    tenant, victim = guarded.tenant(), guarded.tenant("victim")
+    stranger, impersonator = tenant.author(GROUPS), tenant.author(GROUPS, IMPERSONATOR)
+    powerful = tenant.make_account("powerful", CONFIG_MAPS)
+    for each in make_binding(powerful, victim.namespace, resource="configmaps", verbs=("*",)):
+        guarded.api.create(each)
+    guarded.operator.start()
+    own = make_config_map("own")
+    own["manifest"]["metadata"]["namespace"] = victim.namespace
+    stranger.create(make_stack(tenant.namespace, "shop", {"own": own}))
+    guarded.wait_for(lambda: guarded.find_status(tenant.namespace, "shop").get("revision") == 1, what="revision 1")
+    named: Object = {"serviceAccountName": name_of(powerful)}
+    guarded.wait_for(
+        lambda: is_denied(stranger, make_stack(tenant.namespace, "as", {"own": own}, **named)), what="the policy"
+    )
+    corrected = {**named, "template": {"resources": {"own": None, "a": make_config_map("shop-a")}}}
+    impersonator.patch("Stack", tenant.namespace, "shop", {"spec": corrected}).expect()
+    guarded.wait_phase(tenant.namespace, "shop", "UpdateComplete", "CreateComplete")
+
+    refused = stranger.patch("Stack", tenant.namespace, "shop", {"spec": {"rollback": {"toRevision": 1}}})
+
+    guarded.canary()
+    assert guarded.api.get("ConfigMap", victim.namespace, "own") is None
+    assert (refused.code, "cannot use ServiceAccount powerful" in refused.text) == (403, True), refused.text
 
 
 @pytest.fixture
