@@ -719,15 +719,11 @@ def test_a_missing_field_is_added_where_it_is_missing(name: str, expected: str) 
 
 def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
     root, inner = (StackState({"metadata": {"name": name, "namespace": "b"}}) for name in ("root", "inner"))
-    flux = StackState(
-        {"metadata": {"name": "c", "namespace": "b", "labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}}
-    )
     problem = {"reason": "Invalid", "message": "no", "resource": "web"}
     source = "spec.parametersFrom[0] (secret/db key port): must be an integer"
 
     assert advice.advise_problem(inner, problem, root) == "kubectl edit stack root -n b"
     assert advice.advise_problem(inner, problem, None) == ""
-    assert advice.advise_problem(flux, problem, flux) == ""
     assert advice.advise_edit(root, source) == "kubectl edit secret db -n b"
     of_definition = (
         "StackDefinition webapps.platform.example spec.template.resources.web.manifest: there is no field 'a'"
@@ -736,6 +732,49 @@ def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
 
 
 WEB_APP = Kind(group="platform.example", version="v1", name="WebApp", plural="webapps", namespaced=True)
+FLUX, HELM = "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io"
+
+
+@pytest.mark.parametrize("kind", [pytest.param(None, id="stack"), pytest.param(WEB_APP, id="instance")])
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param(
+            {f"{FLUX}/name": "apps", f"{FLUX}/namespace": "flux-system"},
+            "kubectl describe kustomization.kustomize.toolkit.fluxcd.io apps -n flux-system",
+            id="flux",
+        ),
+        pytest.param(
+            {f"{HELM}/name": "apps"}, "kubectl describe helmrelease.helm.toolkit.fluxcd.io apps -n b", id="flux-helm"
+        ),
+        pytest.param(
+            {"argocd.argoproj.io/instance": "team_apps"},
+            "kubectl get applications.argoproj.io -A -o yaml --field-selector metadata.name=apps",
+            id="argo-cd",
+        ),
+    ],
+)
+def test_the_object_that_applies_a_definition_from_git_is_shown_instead_of_an_edit(
+    kind: Kind | None, labels: dict[str, str], expected: str
+) -> None:
+    spec: dict[str, Any] = {"template": {"resources": {"web": {}}}}
+    managed = StackState({"metadata": {"name": "c", "namespace": "b", "labels": labels}, "spec": spec}, kind)
+    mistake = {"reason": "Invalid", "message": "spec.replicas: Invalid value: -1", "resource": "web"}
+    resources = {"web": {"manifest": {"spec": {"replicas": "${params.replicas}"}}}}
+
+    assert advice.advise_problem(managed, mistake, managed, resources=resources) == expected
+    assert advice.advise_edit(managed, "no") == expected
+
+
+def test_an_adoption_from_git_is_offered_where_the_definition_is() -> None:
+    metadata = {"name": "c", "namespace": "b", "labels": {f"{FLUX}/name": "apps"}}
+    managed = StackState({"metadata": metadata, "spec": {"template": {"resources": {"web": {}}}}})
+    taken = {"reason": "NotOwned", "message": f"exists already; set {advice.FREE}", "resource": "web"}
+
+    expected = "kubectl describe kustomization.kustomize.toolkit.fluxcd.io apps -n b"
+    assert advice.advise_problem(managed, taken, managed) == expected
+
+
 EDIT_DEFINITION = "kubectl edit stackdefinition webapps.platform.example"
 EDIT_INSTANCE = "kubectl edit webapp.platform.example shop -n b"
 

@@ -53,6 +53,9 @@ PARAMETERS: Final = re.compile(r"\b(params|values|item|key|index)\b")
 """Matches, in an expression of a template, the parameters and the names that usually depend on them."""
 MESSAGE_LENGTH: Final = 4096
 """Characters of a message that are searched for paths. A status may be forged."""
+FLUX_KINDS: Final = {"kustomize.toolkit.fluxcd.io": "kustomization", "helm.toolkit.fluxcd.io": "helmrelease"}
+"""The kinds of Flux that apply objects, by their group, which is also the prefix of their labels."""
+ARGO_LABEL: Final = "argocd.argoproj.io/instance"
 FREE: Final = "adoptionPolicy: Adopt"
 """Only messages about objects that may be adopted contain this offer; messages about another Stack's object do not."""
 
@@ -167,20 +170,39 @@ def reads_parameter(value: Any) -> bool:
 
 
 def advise_edit(outermost_stack: StackState | None, message: str, *, definition: str = "") -> str:
-    """Return the command that fixes a definition at its source; "" if an edit there would be reverted.
+    """Return the command that fixes a definition at its source, or shows the object that manages it from Git.
 
     outermost_stack: as for `advise_problem`; message: the mistake, with its path; definition: the StackDefinition with
     the template, "" if the Stack or the message names the source.
     """
-    if outermost_stack is None or verbs.note_git(outermost_stack, "spec"):
+    if outermost_stack is None:
         return ""
+    # The labels of an instance say nothing about its StackDefinition.
     if found := OF_DEFINITION.search(message):
         return join("kubectl edit stackdefinition", found[1])
+    if shown := "" if definition else show_git_object(outermost_stack):
+        return shown
     if found := SOURCE.search(message):
         return join("kubectl edit", found[1], found[2], "-n", outermost_stack.namespace)
     if definition:
         return join("kubectl edit stackdefinition", definition)
     return join("kubectl edit", outermost_stack.resource_type, outermost_stack.name, "-n", outermost_stack.namespace)
+
+
+def show_git_object(stack: StackState) -> str:
+    """Return the command that shows the object which applies a Stack or instance from Git, "" if there is none.
+
+    An edit in the cluster would be reverted. The object names the repository.
+    """
+    labels = object_fields.mapping(stack.raw, "metadata", "labels")
+    for group, kind in FLUX_KINDS.items():
+        if name := object_fields.text(labels, f"{group}/name"):
+            namespace = object_fields.text(labels, f"{group}/namespace") or stack.namespace
+            return join("kubectl describe", f"{kind}.{group}", name, "-n", namespace)
+    # An Application can be in any namespace. The label has its namespace as a prefix if that is not the usual one.
+    if name := object_fields.text(labels, ARGO_LABEL).rpartition("_")[2]:
+        return join("kubectl get applications.argoproj.io -A -o yaml", "--field-selector", f"metadata.name={name}")
+    return ""
 
 
 def advise_adoption(stack: StackState, resource: str, outermost_stack: StackState | None) -> str:
@@ -189,8 +211,10 @@ def advise_adoption(stack: StackState, resource: str, outermost_stack: StackStat
     """
     root = members.root_of(resource)
     is_not_here = root not in object_fields.mapping(stack.spec, "template", "resources")
-    if stack is not outermost_stack or is_not_here or verbs.note_git(stack, "spec"):
+    if stack is not outermost_stack or is_not_here:
         return ""
+    if shown := show_git_object(stack):
+        return shown
     patch = {"spec": {"template": {"resources": {root: {"adoptionPolicy": "Adopt"}}}}}
     text = json.dumps(patch, separators=(",", ":"))
     return join("kubectl patch stack", stack.name, "-n", stack.namespace, "--type=merge -p", text)
