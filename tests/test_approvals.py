@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from hearth.engine.cluster_objects import StackObject
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.model.errors import Unreachable
 from hearth.plan.target import change_plans
+from hearth.plan.target.change_plans import PreviewedChange
 from support.checks import stack_plans
 from support.fake_world import fake_world
 from support.fake_world.fake_world import HASHER, FakeWorld
+from support.ports.fake_plans import FakePlans, FakePreviews
 from support.server import fake_kinds
 from support.server.fake_objects import copy
 from support.stories import probe_controller
@@ -204,3 +208,112 @@ async def test_a_wrong_stamp_does_not_count(world: FakeWorld, text: str) -> None
     await world.wait_rest()
 
     assert find_values(world) == []
+
+
+@fake_world.in_world
+async def test_a_plan_never_shows_another_definition_than_the_one_that_waits(world: FakeWorld) -> None:
+    """The tenant shows the preview a harmless definition, and takes it back before the plan is made."""
+    shown = make_stack(1)["spec"]
+    wanted = copy(shown)
+    wanted["template"]["resources"]["b"] = shown["template"]["resources"]["a"]
+    preview, calls = FakePreviews.preview, list[int]()
+
+    async def deceive(self: FakePreviews, stack: StackObject) -> PreviewedChange:
+        calls.append(1)
+        if len(calls) > 1:
+            return await preview(self, stack)
+        for spec in (shown, wanted):
+            world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+            if spec is shown:
+                outcome = await preview(self, stack)
+        return outcome
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakePreviews, "preview", deceive)
+        world.server.create({**make_stack(1), "spec": wanted}, manager=USER)
+        await world.start_controller()
+        await world.wait_rest()
+
+    assert len(calls) > 1
+    assert [step["resource"] for step in find_plan(world)["spec"]["steps"]] == ["a", "b"]
+
+
+@fake_world.in_world
+async def test_a_failed_preview_is_reported_and_repeated(world: FakeWorld) -> None:
+    async def fail(self: FakePreviews, stack: StackObject) -> PreviewedChange:
+        raise Unreachable(f"no answer about {stack.name}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakePreviews, "preview", fail)
+        world.server.create(make_stack(1), manager=USER)
+        await world.start_controller()
+        await world.wait(30.0)
+        reason, message = read_ready(world)
+        assert (reason, world.server.list_all(PLAN)) == ("WaitingForApproval", [])
+        assert "it cannot be planned: no answer about shop" in message
+    await world.wait(120.0)
+
+    assert find_plan(world)["status"]["phase"] == "Pending"
+
+
+@fake_world.in_world
+async def test_without_the_webhook_the_status_says_how_to_enable_it(world: FakeWorld) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakePlans, "is_approvable", False)
+        await begin(world)
+
+        assert "it cannot be approved" in read_ready(world)[1]
+        assert "webhook.enabled" in read_ready(world)[1]
+
+
+def set_size(world: FakeWorld, size: str) -> None:
+    """Write the source of the parameter."""
+    if world.server.find(fake_kinds.CONFIG_MAP.kind, "default", "sizes") is None:
+        metadata = {"name": "sizes", "namespace": "default"}
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"size": size}}
+        world.server.create(manifest, manager=USER)
+    else:
+        world.server.patch(fake_kinds.CONFIG_MAP.kind, "default", "sizes", {"data": {"size": size}}, manager=USER)
+
+
+@fake_world.in_world
+async def test_a_lost_status_does_not_revive_the_approval_of_the_creation(world: FakeWorld) -> None:
+    stack = make_stack(1)
+    template = stack["spec"]["template"]
+    template["parameters"] = {"size": {"type": "integer"}}
+    template["resources"]["a"]["manifest"]["spec"]["value"] = "${params.size}"
+    stack["spec"]["parametersFrom"] = [{"configMapRef": {"name": "sizes"}}]
+    set_size(world, "1")
+    world.server.create(stack, manager=USER)
+    await world.start_controller()
+    for size in ("1", "2"):
+        set_size(world, size)
+        await world.wait_rest()
+        await approve(world)
+    assert find_values(world) == [2]
+
+    await world.kill_controller()
+    lost = {"controllerState": None, "handled": None}
+    world.server.patch_status(STACK, "default", "shop", lost, manager=USER)
+    set_size(world, "1")
+    await world.start_controller()
+    await world.wait_rest()
+
+    assert (find_values(world), read_ready(world)[0]) == ([2], "WaitingForApproval")
+
+
+@fake_world.in_world
+async def test_a_plan_that_runs_is_not_superseded(world: FakeWorld) -> None:
+    stack = make_stack(1)
+    stack["spec"]["template"]["resources"]["a"]["readyWhen"] = ["a.spec.value > 5"]
+    world.server.create(stack, manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+    running = await approve(world)
+    spec = copy(stack["spec"])
+    spec["template"]["resources"]["b"] = make_stack(2)["spec"]["template"]["resources"]["a"]
+    world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+    await world.wait_rest()
+
+    assert world.server.get(PLAN, "default", running["metadata"]["name"])["status"]["phase"] == "Running"
+    assert find_plan(world)["status"]["phase"] == "Pending"

@@ -15,6 +15,7 @@ from hearth.model.errors import HearthError
 from hearth.model.kinds import ObjectRef
 from hearth.plan.target import change_plans
 from hearth.plan.target.change_plans import PreviewedChange
+from hearth.preview import previews
 from hearth.preview.changes import Action, Change, Preview
 
 STEPS: Final = frozenset({Action.CREATE, Action.ADOPT, Action.UPDATE, Action.REPLACE, Action.DELETE, Action.KEEP})
@@ -102,7 +103,7 @@ def find_text(value: Any) -> str:
 
 def list_notes(preview: Preview) -> Iterator[str]:
     """Yield what a user must know in addition to the steps."""
-    yield from preview.notes
+    yield from (each for each in preview.notes if each != previews.APPROVAL)
     for change in preview.changes:
         if change.action not in STEPS:
             detail = f" at {change.hook}" if change.hook else ""

@@ -219,7 +219,8 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
         yield PAUSED
     if run.is_change and (hold := find_change_hold(run)) is not None:
         yield WINDOW.format(until=times.format_time(hold.until))
-    if run.is_change and definition.options.approval is not None:
+    is_waiting = run.is_change or run.world.request.present is None
+    if is_waiting and definition.options.approval is not None:
         yield APPROVAL
     if run.is_rolled_back and (target := definition.targets.current) is not None:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"

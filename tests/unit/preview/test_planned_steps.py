@@ -10,7 +10,7 @@ from hearth.model import limits
 from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.field_changes import FieldChange
 from hearth.plan.resource.reversal import Undo, UndoGrade
-from hearth.preview import planned_steps
+from hearth.preview import planned_steps, previews
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.planned_steps import NotPlannable
 
@@ -69,7 +69,9 @@ def test_resources_that_change_nothing_become_notes() -> None:
         Change(action=Action.FAIL, resource="db", reason="quota"),
     )
 
-    found = planned_steps.make_change(make_preview(*changes, notes=("outer",), nested=(inner,)), generation=1)
+    found = planned_steps.make_change(
+        make_preview(*changes, notes=("outer", previews.APPROVAL), nested=(inner,)), generation=1
+    )
 
     assert found.steps == ()
     assert found.notes == (

@@ -383,6 +383,13 @@ def test_a_change_is_shown_although_it_waits_for_its_window(before: Object) -> N
     ]
 
 
+@pytest.mark.parametrize(("value", "notes"), [("y", (previews.APPROVAL,)), ("x", ())], ids=["a change", "none"])
+def test_a_change_is_shown_although_it_waits_for_an_approval(value: str, notes: tuple[str, ...]) -> None:
+    after = spec_of({"a": config(v=value)}, approval={"required": "Always"})
+
+    assert preview_after(spec_of({"a": config(v="x")}), after).notes == notes
+
+
 def test_a_change_that_waits_already_is_shown() -> None:
     later = spec_of({"a": config(v="y")}, window=CLOSED)
     preview = preview_after(spec_of({"a": config(v="x")}), later, then=later)
