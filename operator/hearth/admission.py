@@ -17,8 +17,9 @@ import structlog
 
 from hearth import settings as settings_module
 from hearth import supervision
-from hearth.engine.admission import reviewer
+from hearth.engine.admission import author_stamps, reviewer
 from hearth.engine.admission.plan_decisions import DecisionCheck
+from hearth.engine.admission.review import ReviewResult
 from hearth.engine.admission.reviewer import AuthorCheck, Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.work_queue import WorkQueue
@@ -43,7 +44,7 @@ from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.sandbox.pool import Pool
 
 if TYPE_CHECKING:
-    from hearth.engine.admission.review import Author, Review, ReviewResult
+    from hearth.engine.admission.review import Author, Review
     from hearth.engine.ports import Observer
     from hearth.kube.auth.credentials import CredentialSource
     from hearth.kube.webhook.certificates import CertificateSet
@@ -114,7 +115,7 @@ class AdmissionService:
     @property
     def callbacks(self) -> AdmissionCallbacks:
         """The webhook server, and the reviewer that it calls."""
-        return AdmissionCallbacks(server=self._server, review=self._review)
+        return AdmissionCallbacks(server=self._server, review=self._review, stamp_authors=self._stamp_authors)
 
     def start(self) -> None:
         """Start in the background, and wait there for missing objects."""
@@ -152,6 +153,13 @@ class AdmissionService:
         if self._reviewer is None:
             return reviewer.answer_unreviewed(review, "the operator is starting")
         return await self._reviewer.review(review)
+
+    def _stamp_authors(self, review: Review) -> ReviewResult:
+        if self._hasher is None:
+            return ReviewResult(
+                denial="cannot record the author of the change, because the operator is starting; try again"
+            )
+        return author_stamps.stamp_authors(review, hashes=self._hasher)
 
     async def _run(self) -> None:
         hasher = await self._open()

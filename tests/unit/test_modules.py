@@ -16,7 +16,6 @@ OUTER = "is in a layer below its reader: access, views and commands of the comma
 EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
     "hearth.engine.stack.failed_pods": "reads Pods, which nothing else in the progress of a target does",
-    "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
 }
 """Smaller modules with one reader, each with its reason."""
 

@@ -36,8 +36,13 @@ class AdmissionHandlers:
         """Review a decision about a plan, and stamp it."""
         result = await self.admission.review(make_review())
         report(result, warnings)
-        for key, value in result.annotations.items():
-            patch.metadata.annotations[key] = value
+        annotate(result, patch)
+
+    async def stamp_authors(self, warnings: list[str], patch: kopf.Patch, **_: Any) -> None:
+        """Record who changed the spec of a Stack."""
+        result = self.admission.stamp_authors(make_review())
+        report(result, warnings)
+        annotate(result, patch)
 
     async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
         """Add the finalizer to a new Stack or ResourceGroup."""
@@ -71,6 +76,12 @@ def report(result: ReviewResult, warnings: list[str]) -> None:
         raise kopf.AdmissionError(result.denial, code=INVALID)
 
 
+def annotate(result: ReviewResult, patch: kopf.Patch) -> None:
+    """Set the annotations of a review."""
+    for key, value in result.annotations.items():
+        patch.metadata.annotations[key] = value
+
+
 def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> None:
     """Register the handlers with kopf under the names of the webhooks in the webhook configurations."""
     handlers = AdmissionHandlers(admission)
@@ -82,11 +93,10 @@ def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> 
         kopf.on.mutate(
             names.GROUP, names.VERSION, plural, id="finalizer.hearth.dev", operations=["CREATE"], registry=registry
         )(handlers.add_finalizer)
-    kopf.on.mutate(
-        names.GROUP,
-        names.VERSION,
-        "stackplans",
-        id="approvals.hearth.dev",
-        operations=["CREATE", "UPDATE"],
-        registry=registry,
-    )(handlers.decide)
+    for plural, id_, handler in (
+        ("stackplans", "approvals.hearth.dev", handlers.decide),
+        ("stacks", "authors.hearth.dev", handlers.stamp_authors),
+    ):
+        kopf.on.mutate(names.GROUP, names.VERSION, plural, id=id_, operations=["CREATE", "UPDATE"], registry=registry)(
+            handler
+        )

@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 ReconcileDefinition: TypeAlias = Callable[[str], Awaitable[None]]
 """Reconciles the StackDefinition with that name. Raises ApiStatusError and Unreachable."""
 ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
+StampWrite: TypeAlias = "Callable[[Review], ReviewResult]"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionCallbacks:
-    """The server of reviews, and the reviewer of its requests."""
+    """The server of reviews, and the reviewers of its requests."""
 
     server: WebhookServer
     review: ReviewWrite
+    stamp_authors: StampWrite
+    """Records who changed the spec of a Stack. Callable from any thread."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,10 @@ APPROVAL_LENGTH = 4_096
 """Characters of the stamp of a StackPlan, and of a request for one: names of users have some hundred."""
 APPROVAL_REASON = 500
 """Characters of the reason that a user gives for a decision about a StackPlan. The rest is cut."""
+AUTHORS = 20
+"""Users who change the spec of one Stack before the change is approved. Beyond them, the authors count as unknown."""
+AUTHORS_LENGTH = 24_576
+"""Characters of the annotation with their names, each of at most 1,024."""
 UNPROVEN_NAMED = 20
 """Unsigned objects that one Stack's Events name. Thousands of forged objects cause no more Events."""
 CHECK_DRY_RUNS = 100

@@ -84,6 +84,8 @@ ANNOTATION_SUSPENDED = "hearth.dev/suspended"
 REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 
+ANNOTATION_AUTHORS = "hearth.dev/authors"
+"""On a Stack whose changes need a separate approver: the users who changed the spec, signed. Only the webhook writes it."""
 REQUEST_APPROVE = "hearth.dev/approve"
 """On a StackPlan, the beginning of its digest: approves the plan. The webhook checks the right of the user."""
 REQUEST_REJECT = "hearth.dev/reject"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import re
 import shlex
+import signal
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +15,13 @@ from hearth.engine.admission.plan_decisions import identify_plan
 from hearth.model import approvals, names
 from hearth.model.approvals import Approval, Decision
 from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.target import change_plans
 from support.real.user_shell import Paster
 from support.threats import webhook
 from support.threats.api import Api, Object, find_path
 from support.threats.webhook import Reviewed
-from support.threats.world import READ, WRITE, Rule, Tenant, ThreatWorld, make_config_map, make_stack
+from support.threats.world import READ, STACKS, WRITE, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
-DIGEST = "3f9c1a2e" + "0" * 56
 NAME = "shop-3f9c1a2e"
 APPROVE, REJECT, STAMP = names.REQUEST_APPROVE, names.REQUEST_REJECT, names.ANNOTATION_APPROVAL
 WRITES_PLANS = Rule(group="hearth.dev", resources=("stackplans", "stackplans/status"), verbs=(*READ, *WRITE))
@@ -35,28 +35,43 @@ def reviewed(threats: ThreatWorld) -> Iterator[Reviewed]:
         yield made
 
 
-def make_plan(namespace: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> Object:
-    metadata = {"name": NAME, "namespace": namespace, "annotations": dict(annotations or {})}
-    full = {
+def read_key(threats: ThreatWorld) -> KeyedHasher:
+    """The operator's key, which the tests need for genuine plans."""
+    key = threats.api.get("Secret", "hearth-system", "hearth-hash-key")
+    assert key is not None
+    (value,) = key["data"].values()
+    return KeyedHasher(base64.b64decode(value))
+
+
+def make_spec(namespace: str) -> Object:
+    spec = {
         "stackRef": {"kind": "Stack", "name": "shop", "uid": "stack-1"},
         "definitionHash": "k1:1",
         "baseRevision": 0,
         "previousPlan": "generation 1",
-        "digest": DIGEST,
         "validFor": "24h",
         "steps": [],
-        **spec,
     }
-    return {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackPlan", "metadata": metadata, "spec": full}
+    return {**spec, "digest": change_plans.find_digest(namespace, spec)}
+
+
+def find_digest(tenant: Tenant) -> str:
+    return str(make_spec(tenant.namespace)["digest"])
+
+
+def make_plan(threats: ThreatWorld, namespace: str, annotations: Mapping[str, str] | None = None) -> Object:
+    """A plan as the operator makes it, of a Stack that does not exist."""
+    spec = make_spec(namespace)
+    signature = change_plans.sign_plan(namespace, NAME, spec, signer=read_key(threats))
+    stated = {names.ANNOTATION_SIGNATURE: signature, **(annotations or {})}
+    metadata = {"name": NAME, "namespace": namespace, "annotations": stated}
+    return {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackPlan", "metadata": metadata, "spec": spec}
 
 
 def read_stamp(threats: ThreatWorld, plan: Object) -> Approval | None:
     """The decision that the plan's annotation proves."""
-    key = threats.api.get("Secret", "hearth-system", "hearth-hash-key")
-    assert key is not None
-    (value,) = key["data"].values()
     text = plan["metadata"].get("annotations", {}).get(STAMP)
-    return approvals.read_approval(text, identify_plan(plan), signatures=KeyedHasher(base64.b64decode(value)))
+    return approvals.read_approval(text, identify_plan(plan), signatures=read_key(threats))
 
 
 def find_plan(threats: ThreatWorld, tenant: Tenant) -> Object:
@@ -68,23 +83,23 @@ def find_plan(threats: ThreatWorld, tenant: Tenant) -> Object:
 def test_the_right_to_approve_decides(reviewed: Reviewed) -> None:
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     writer, approver = tenant.make_account("writer", WRITES_PLANS), tenant.make_account("approver", APPROVES)
-    threats.api.create(make_plan(tenant.namespace))
+    threats.api.create(make_plan(threats, tenant.namespace))
 
-    refused = writer.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST})
-    mistaken = approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: "4f9c1a2e"})
+    refused = writer.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)})
+    mistaken = approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: "ffffffff"})
     tried = approver.send(
         "PATCH",
         find_path("StackPlan", tenant.namespace, NAME),
-        body={"metadata": {"annotations": {APPROVE: DIGEST}}},
+        body={"metadata": {"annotations": {APPROVE: find_digest(tenant)}}},
         content_type="application/merge-patch+json",
         dryRun="All",
     )
     assert "lacks the verb approve on stackplans.hearth.dev" in refused.text
-    assert "'4f9c1a2e' is not the beginning of the plan's digest" in mistaken.text
+    assert "'ffffffff' is not the beginning of the plan's digest" in mistaken.text
     assert (tried.is_accepted, STAMP in tried.text) == (True, False), tried.text
     assert read_stamp(threats, find_plan(threats, tenant)) is None
 
-    approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: "3f9c1a2e after lunch"}).expect()
+    approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: f"{find_digest(tenant)[:8]} after lunch"}).expect()
 
     plan = find_plan(threats, tenant)
     found = read_stamp(threats, plan)
@@ -99,7 +114,7 @@ def check_rejection(threats: ThreatWorld, tenant: Tenant, writer: Api, approver:
     """A rejection is final: its stamp cannot be removed or replaced by the earlier one, in any way of writing."""
     namespace, path = tenant.namespace, find_path("StackPlan", tenant.namespace, NAME)
     approved = find_plan(threats, tenant)
-    approver.annotate("StackPlan", namespace, NAME, {REJECT: "3f9c1a2e"}).expect()
+    approver.annotate("StackPlan", namespace, NAME, {REJECT: find_digest(tenant)[:8]}).expect()
     rejected = find_plan(threats, tenant)
     bare = {**rejected, "metadata": {**rejected["metadata"], "annotations": {}, "managedFields": None}}
     old_stamp = approved["metadata"]["annotations"][STAMP]
@@ -117,8 +132,10 @@ def check_rejection(threats: ThreatWorld, tenant: Tenant, writer: Api, approver:
         "replace": writer.send("PUT", path, body=bare),
         "replace with the earlier stamp": writer.send("PUT", path, body=earlier),
         "apply": writer.apply(applied),
-        "approve again": approver.annotate("StackPlan", namespace, NAME, {APPROVE: DIGEST}),
-        "both": approver.annotate("StackPlan", namespace, NAME, {APPROVE: DIGEST, REJECT: DIGEST}),
+        "approve again": approver.annotate("StackPlan", namespace, NAME, {APPROVE: find_digest(tenant)}),
+        "both": approver.annotate(
+            "StackPlan", namespace, NAME, {APPROVE: find_digest(tenant), REJECT: find_digest(tenant)}
+        ),
         "a megabyte": writer.annotate("StackPlan", namespace, NAME, {STAMP: "x" * 1_000_000}),
         "a megabyte of digest": writer.annotate("StackPlan", namespace, NAME, {APPROVE: "x" * 1_000_000}),
     }
@@ -140,8 +157,8 @@ def check_rejection(threats: ThreatWorld, tenant: Tenant, writer: Api, approver:
 def test_a_stamp_is_valid_only_for_its_plan(reviewed: Reviewed) -> None:
     threats, tenant, other = reviewed.threats, reviewed.threats.tenant(), reviewed.threats.tenant()
     writer, approver = tenant.make_account("writer", WRITES_PLANS), tenant.make_account("approver", APPROVES)
-    threats.api.create(make_plan(tenant.namespace))
-    approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST}).expect()
+    threats.api.create(make_plan(threats, tenant.namespace))
+    approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)}).expect()
     approved = find_plan(threats, tenant)
     stamp = approved["metadata"]["annotations"][STAMP]
     assert read_stamp(threats, approved) is not None
@@ -153,9 +170,9 @@ def test_a_stamp_is_valid_only_for_its_plan(reviewed: Reviewed) -> None:
     # user can add it.
     writer.delete("StackPlan", tenant.namespace, NAME).expect()
     for namespace, user in ((tenant.namespace, writer), (other.namespace, other.make_account("writer", WRITES_PLANS))):
-        copied = user.try_create(make_plan(namespace, {STAMP: stamp, APPROVE: DIGEST, "a": "b"}))
+        copied = user.try_create(make_plan(threats, namespace, {STAMP: stamp, APPROVE: "3f9c1a2e", "a": "b"}))
         assert any("removed, because a plan can be approved only after" in each for each in copied.warnings)
-        assert copied.body["metadata"]["annotations"] == {"a": "b"}
+        assert set(copied.body["metadata"]["annotations"]) == {"a", names.ANNOTATION_SIGNATURE}
         replayed = user.annotate("StackPlan", namespace, NAME, {STAMP: stamp})
         assert "only the operator sets or removes it" in replayed.text
         # Not even without the webhook: the operator does not accept it.
@@ -165,7 +182,7 @@ def test_a_stamp_is_valid_only_for_its_plan(reviewed: Reviewed) -> None:
 
 def test_no_tenant_approves_through_the_rights_of_the_operator(reviewed: Reviewed) -> None:
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
-    threats.api.create(make_plan(tenant.namespace))
+    threats.api.create(make_plan(threats, tenant.namespace))
     # An operator that may do everything, as in a demonstration.
     account = {"kind": "ServiceAccount", "name": "hearth", "namespace": "hearth-system"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
@@ -173,7 +190,7 @@ def test_no_tenant_approves_through_the_rights_of_the_operator(reviewed: Reviewe
     threats.api.create({**binding, "roleRef": role, "subjects": [account]})
     try:
         operator = threats.api.acting_as("hearth-system", "hearth")
-        refused = operator.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST})
+        refused = operator.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)})
     finally:
         threats.api.delete("ClusterRoleBinding", "", "all")
 
@@ -183,10 +200,17 @@ def test_no_tenant_approves_through_the_rights_of_the_operator(reviewed: Reviewe
 def test_no_user_approves_while_no_operator_answers(reviewed: Reviewed) -> None:
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     writer, approver = tenant.make_account("writer", WRITES_PLANS), tenant.make_account("approver", APPROVES)
-    threats.api.create(make_plan(tenant.namespace))
+    threats.api.create(make_plan(threats, tenant.namespace))
+    assert threats.operator.process is not None
+    threats.operator.process.send_signal(signal.SIGSTOP)
+    late = approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)})
+    threats.operator.process.send_signal(signal.SIGCONT)
+    assert not late.is_accepted
+    assert "failed calling webhook" in late.body["message"]
+    assert read_stamp(threats, find_plan(threats, tenant)) is None
     threats.operator.kill()
 
-    refused = approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST})
+    refused = approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)})
     forged = writer.annotate("StackPlan", tenant.namespace, NAME, {STAMP: "{}"})
 
     assert (refused.code, forged.code) == (500, 500)
@@ -194,11 +218,11 @@ def test_no_user_approves_while_no_operator_answers(reviewed: Reviewed) -> None:
     # Only decisions wait: everything else works, so that the garbage collector can delete the plan.
     writer.annotate("StackPlan", tenant.namespace, NAME, {"a": "b"}).expect()
     writer.delete("StackPlan", tenant.namespace, NAME).expect()
-    threats.api.create(make_plan(tenant.namespace))
+    threats.api.create(make_plan(threats, tenant.namespace))
 
     threats.operator.start()
     threats.wait_for(
-        lambda: approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST}).is_accepted,
+        lambda: approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)}).is_accepted,
         what="an approval",
     )
     assert read_stamp(threats, find_plan(threats, tenant)) is not None
@@ -225,58 +249,141 @@ async def test_the_commands_show_and_decide(threats: ThreatWorld, tmp_path: Path
     """Each printed command runs as printed."""
     tenant = threats.tenant()
     author = tenant.author()
-    author.create(make_stack(tenant.namespace, "shop", {"a": make_config_map()}))
-    stack = threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
     paster = Paster.make(threats.kubeconfig, tenant.namespace, tmp_path)
-    assert "no change waits for an approval" in await paster.stack.expect("plan", "shop")
-    reference = {"kind": "Stack", "name": "shop", "uid": stack["metadata"]["uid"]}
-    threats.api.create(make_plan(tenant.namespace, stackRef=reference))
+    author.create(make_stack(tenant.namespace, "shop", {"a": make_config_map()}, approval={"required": "Always"}))
+    threats.wait_for(lambda: threats.api.list("StackPlan", tenant.namespace), what="a plan")
 
-    # A Stack with something to retry.
-    threats.api.patch("Stack", tenant.namespace, "shop", {"spec": {"parameters": {"unknown": 1}}}).expect()
-    threats.wait_phase(tenant.namespace, "shop", "UpdateFailed")
-
-    said = await paster.stack.expect("approve", "shop", "3f9c1a2e", code=1)
-    assert "no admission webhook for StackPlans" in said
+    threats.wait_phase(tenant.namespace, "shop", "CreateStopped")
+    reasons = await paster.stack.expect("why", "shop", code=1)
+    digest = find_shown_digest(await paste_failing(paster, reasons, r"kubectl stack plan shop -n \S+"))
+    assert "no admission webhook for StackPlans" in await paster.stack.expect("approve", "shop", digest, code=1)
     with webhook.serve(threats):
-        said = await paster.stack.expect("approve", "shop", "4f9c1a2e", code=1)
+        said = await paster.stack.expect("approve", "shop", "ffffffff", code=1)
         await paste_failing(paster, said, r"kubectl stack plan shop -n \S+")
         said = await paster.stack.expect("approve", "shop", code=1)
         said = await paste_failing(paster, said, r"kubectl stack plan shop -n \S+")
         grant_annotating(threats, tenant, "bob")
-        refused = await paster.stack.expect("approve", "shop", "3f9c1a2e", "--as", "bob", code=1)
+        refused = await paster.stack.expect("approve", "shop", digest, "--as", "bob", code=1)
         assert "user bob lacks the verb approve" in refused
         assert "approved by" in await paster.paste(said, r"kubectl stack approve shop \S+ -n \S+")
+        threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+        assert "no change waits for an approval" in await paster.stack.expect("plan", "shop")
         await paster.paste(refused, "kubectl create role .*")
         await reject_and_renew(threats, tenant, paster)
 
 
 async def reject_and_renew(threats: ThreatWorld, tenant: Tenant, paster: Paster) -> None:
-    """A rejected or expired plan offers a retry, and a plan that has ended is not the present one."""
-    await paster.stack.expect("reject", "shop", "3f9c1a2e", "--reason", "not on a Friday", "--as", "bob")
-    assert "rejected by bob" in await paster.stack.expect("plan", "shop", code=1)
-    said = await paster.stack.expect("approve", "shop", "3f9c1a2e", code=1)
+    """A retry requests another plan in place of a rejected one."""
+    threats.api.patch("Stack", tenant.namespace, "shop", edit_data("rejected")).expect()
+    threats.wait_phase(tenant.namespace, "shop", "UpdateStopped")
+    shown = wait_shown(threats, paster, "kubectl stack reject")
+    await paster.stack.expect("reject", "shop", find_shown_digest(shown), "--reason", "not on a Friday", "--as", "bob")
+    assert "kubectl stack retry" in wait_shown(threats, paster, "rejected by bob")
+    said = await paster.stack.expect("approve", "shop", find_shown_digest(shown), code=1)
     await paster.paste(said, r"kubectl stack retry shop -n \S+")
-    for phase, command in (("Expired", "kubectl stack retry"), ("Superseded", "")):
-        threats.api.patch("StackPlan", tenant.namespace, NAME, {"status": {"phase": phase}}, subresource="status")
-        said = await paster.stack.expect("plan", "shop", code=1 if command else 0)
-        assert command in said
-    answer = threats.api.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST})
+    shown = wait_shown(threats, paster, "kubectl stack approve")
+    assert "by bob" not in shown
+    ended = threats.api.list("StackPlan", tenant.namespace)[0]
+    answer = threats.api.annotate("StackPlan", tenant.namespace, ended["metadata"]["name"], {APPROVE: "ffffffff"})
+    await paster.stack.expect("approve", "shop", find_shown_digest(shown), "--as", "bob")
+    threats.wait_phase(tenant.namespace, "shop", "UpdateComplete")
+    assert not answer.is_accepted
+    (completed,) = [
+        each
+        for each in threats.api.list("StackPlan", tenant.namespace)
+        if each["spec"]["digest"].startswith(find_shown_digest(shown))
+    ]
+    answer = threats.api.annotate(
+        "StackPlan", tenant.namespace, completed["metadata"]["name"], {REJECT: completed["spec"]["digest"]}
+    )
     await paster.paste(answer.body["message"], r"kubectl stack plan shop -n \S+")
+
+
+def edit_data(value: str) -> Object:
+    """A merge patch that changes the ConfigMap of the Stack."""
+    return {"spec": {"template": {"resources": {"a": make_config_map(data={"a": value})}}}}
+
+
+def find_shown_digest(text: str) -> str:
+    found = re.search("digest: ([0-9a-f]{8})", text)
+    assert found is not None, text
+    return found[1]
+
+
+def wait_shown(threats: ThreatWorld, paster: Paster, text: str) -> str:
+    """Wait until `kubectl stack plan` contains the text; return its output."""
+
+    def show() -> str:
+        shown = paster.stack.run_now("plan", "shop").stdout
+        return shown if text in shown else ""
+
+    return threats.wait_for(show, what=f"a plan with {text!r}")
+
+
+def test_authors_cannot_approve_their_change(reviewed: Reviewed, tmp_path: Path) -> None:
+    threats, tenant = reviewed.threats, reviewed.threats.tenant()
+    paster = Paster.make(threats.kubeconfig, tenant.namespace, tmp_path)
+    alice, bob, carol = (tenant.make_account(name, STACKS, APPROVES) for name in ("alice", "bob", "carol"))
+    separate = {"required": "Always", "separateApprover": True}
+    alice.create(make_stack(tenant.namespace, "shop", {"a": make_config_map()}, approval=separate))
+
+    assert "wrote the change" in decide(threats, paster, alice)
+    assert "approved by" in decide(threats, paster, bob)
+    threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+
+    # Bob edits on top of Alice's edit, so neither can approve; a label of Carol makes no author.
+    alice.patch("Stack", tenant.namespace, "shop", edit_data("alice")).expect()
+    threats.wait_phase(tenant.namespace, "shop", "UpdateStopped")
+    bob.patch("Stack", tenant.namespace, "shop", edit_data("bob")).expect()
+    carol.patch("Stack", tenant.namespace, "shop", {"metadata": {"labels": {"a": "b"}}}).expect()
+    forged = {"metadata": {"annotations": {names.ANNOTATION_AUTHORS: None}}}
+    alice.patch("Stack", tenant.namespace, "shop", forged).expect()
+    threats.wait_phase(tenant.namespace, "shop", "UpdateStopped")
+    wait_shown(threats, paster, "bob")
+    assert "wrote the change" in decide(threats, paster, alice)
+    assert "wrote the change" in decide(threats, paster, bob)
+
+    switch_off(reviewed, tenant, alice)
+    assert "wrote the change" in decide(threats, paster, alice)
+    assert "approved by" in decide(threats, paster, carol)
+    stack = threats.wait_phase(tenant.namespace, "shop", "UpdateComplete")
+    assert stack["spec"]["template"]["resources"]["a"]["manifest"]["data"] == {"a": "again"}
+
+
+def switch_off(reviewed: Reviewed, tenant: Tenant, alice: Api) -> None:
+    """Alice removes the need of a separate approver in one step, and edits in another and while no operator answers."""
+    threats = reviewed.threats
+    switched_off = {"spec": {"approval": {"separateApprover": None}}}
+    alice.patch("Stack", tenant.namespace, "shop", switched_off).expect()
+    alice.patch("Stack", tenant.namespace, "shop", edit_data("again")).expect()
+    threats.wait_phase(tenant.namespace, "shop", "UpdateStopped")
+    threats.operator.kill()
+    unrecorded = alice.patch("Stack", tenant.namespace, "shop", edit_data("unseen"))
+    assert 'failed calling webhook "authors.hearth.dev"' in unrecorded.body["message"]
+    threats.operator.start()
+    threats.wait_for(reviewed.is_reviewing, what="reviews")
+
+
+def decide(threats: ThreatWorld, paster: Paster, user: Api) -> str:
+    """Approve the plan that is shown, as that user; return the output."""
+    digest = find_shown_digest(wait_shown(threats, paster, "kubectl stack approve"))
+    name = f"system:serviceaccount:{user.account.replace('/', ':')}"
+    done = paster.stack.run_now("approve", "shop", digest, "--as", name)
+    return done.stdout + done.stderr
 
 
 def test_an_approval_without_the_webhook_has_no_stamp(threats: ThreatWorld) -> None:
     tenant = threats.tenant()
     approver = tenant.make_account("approver", APPROVES)
-    threats.api.create(make_plan(tenant.namespace))
+    threats.api.create(make_plan(threats, tenant.namespace))
 
-    approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: DIGEST}).expect()
+    approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)}).expect()
     plan = find_plan(threats, tenant)
-    assert (read_stamp(threats, plan), plan["metadata"]["annotations"][APPROVE]) == (None, DIGEST)
+    assert (read_stamp(threats, plan), plan["metadata"]["annotations"][APPROVE]) == (None, find_digest(tenant))
 
     # Once there is a webhook, the old request of anyone is still no decision of the users who write afterward.
     with webhook.serve(threats):
         approver.annotate("StackPlan", tenant.namespace, NAME, {"a": "b"}).expect()
         assert read_stamp(threats, find_plan(threats, tenant)) is None
-        approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: "3f9c1a2e"}).expect()
+        approver.annotate("StackPlan", tenant.namespace, NAME, {APPROVE: find_digest(tenant)[:8]}).expect()
         assert read_stamp(threats, find_plan(threats, tenant)) is not None

@@ -25,6 +25,7 @@ SETS = "tests/unit/plan/health/test_workload_rules.py"
 """Evaluates the statuses of StatefulSets: the simulated controller replaces every Pod."""
 TRIED = {
     ("cli.stack_commands.steering.plan_commands", "kubectl stack plan"): PLANS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack plan"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack retry"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack …"): PLANS,
     ("engine.admission.plan_decisions", "kubectl stack plan"): PLANS,

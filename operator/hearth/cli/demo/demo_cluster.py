@@ -91,21 +91,42 @@ CHANGES_DECISION: Final = {
         'oldObject.metadata.annotations[key] : ""))'
     ),
 }
-WEBHOOKS: Final = {
-    "ValidatingWebhookConfiguration": (
-        ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
-        ("resourcegroups.hearth.dev", ["resourcegroups"], ["CREATE", "UPDATE"], CHANGES_SPEC),
-        ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
-        ("stacksnapshots.hearth.dev", ["stacksnapshots"], ["CREATE", "UPDATE"], CHANGES_SPEC),
-        ("stacktemplates.hearth.dev", ["stacktemplates"], ["CREATE", "UPDATE"], CHANGES_SPEC),
-        ("stackdefinitions.hearth.dev", ["stackdefinitions"], ["CREATE", "UPDATE"], CHANGES_SPEC),
-    ),
-    "MutatingWebhookConfiguration": (
-        ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
-        ("approvals.hearth.dev", ["stackplans"], ["CREATE", "UPDATE"], CHANGES_DECISION),
+AUTHOR_MATTERS: Final = {
+    "name": "author-matters",
+    "expression": (
+        "[object, oldObject].exists(each, each != null && ( (has(each.spec) && has(each.spec.approval) && "
+        "has(each.spec.approval.separateApprover) && each.spec.approval.separateApprover) || "
+        f'(has(each.metadata.annotations) && "{names.ANNOTATION_AUTHORS}" in each.metadata.annotations)))'
     ),
 }
-"""Name, resources, operations and condition of each webhook, by kind of configuration."""
+CHANGES_AUTHORS: Final = {
+    "name": "author-or-spec-changes",
+    "expression": (
+        "oldObject == null || object.spec != oldObject.spec || "
+        f'(has(object.metadata.annotations) && "{names.ANNOTATION_AUTHORS}" in object.metadata.annotations ? '
+        f'object.metadata.annotations["{names.ANNOTATION_AUTHORS}"] : "") != '
+        f'(has(oldObject.metadata.annotations) && "{names.ANNOTATION_AUTHORS}" in oldObject.metadata.annotations ? '
+        f'oldObject.metadata.annotations["{names.ANNOTATION_AUTHORS}"] : "")'
+    ),
+}
+STRICT: Final = ("approvals.hearth.dev", "authors.hearth.dev")
+"""Webhooks without whose answer a write is denied."""
+WEBHOOKS: Final = {
+    "ValidatingWebhookConfiguration": (
+        ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
+        ("resourcegroups.hearth.dev", ["resourcegroups"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
+        ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
+        ("stacksnapshots.hearth.dev", ["stacksnapshots"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
+        ("stacktemplates.hearth.dev", ["stacktemplates"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
+        ("stackdefinitions.hearth.dev", ["stackdefinitions"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
+    ),
+    "MutatingWebhookConfiguration": (
+        ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], [LACKS_FINALIZER]),
+        ("approvals.hearth.dev", ["stackplans"], ["CREATE", "UPDATE"], [CHANGES_DECISION]),
+        ("authors.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], [AUTHOR_MATTERS, CHANGES_AUTHORS]),
+    ),
+}
+"""Name, resources, operations and conditions of each webhook, by kind of configuration."""
 
 
 @contextlib.asynccontextmanager
@@ -135,7 +156,7 @@ async def serving_webhook(
 
 
 async def remove(connection: Connection, paths: Sequence[str]) -> None:
-    """Delete the configurations. If this fails, they only block decisions about plans while no operator answers."""
+    """Delete the configurations. If this fails, they only block the writes of `STRICT` while no operator answers."""
     for path in paths:
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             await connection.request("DELETE", path)
@@ -156,7 +177,13 @@ def make_configuration(kind: str, *, name: str, port: int, namespace: str | None
 
 
 def make_webhook(
-    name: str, resources: list[str], operations: list[str], condition: dict[str, str], *, url: str, within: Object
+    name: str,
+    resources: list[str],
+    operations: list[str],
+    conditions: list[dict[str, str]],
+    *,
+    url: str,
+    within: Object,
 ) -> dict[str, Any]:
     """Make one webhook. within: the namespace selector."""
     rule = {
@@ -169,11 +196,11 @@ def make_webhook(
     return {
         "name": name,
         "rules": [rule],
-        "matchConditions": [condition],
+        "matchConditions": conditions,
         "clientConfig": {"url": url},
         "namespaceSelector": within,
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
-        "failurePolicy": "Fail" if condition is CHANGES_DECISION else "Ignore",
+        "failurePolicy": "Fail" if name in STRICT else "Ignore",
         "timeoutSeconds": 5,
     }

@@ -13,10 +13,11 @@ from hearth.model import approvals, names, object_fields, value_class
 from hearth.model.approvals import Approval, Decision
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import enumeration
 from hearth.plan.resource.reversal import Undo, UndoGrade
 from hearth.preview.changes import Action, Change, Preview
 
-ENDED: Final = frozenset({"Completed", "Superseded"})
+ENDED: Final = frozenset({"Completed", "Failed", "Superseded"})
 """Phases of plans that are only kept for the record."""
 DECIDED: Final = frozenset({"Approved", "Running", *ENDED})
 """Phases of plans that no longer need a decision."""
@@ -93,8 +94,7 @@ def read_ref(raw: object) -> ObjectRef | None:
     """Return the object that a step names."""
     if not object_fields.text(raw, "name"):
         return None
-    kind, namespace, name = (object_fields.text(raw, key) for key in ("kind", "namespace", "name"))
-    group = object_fields.text(raw, "group")
+    group, kind, namespace, name = (object_fields.text(raw, key) for key in ("group", "kind", "namespace", "name"))
     return ObjectRef(group=group, kind=kind, namespace=namespace, name=name)
 
 
@@ -132,11 +132,10 @@ def list_details(plan: ShownPlan, preview: Preview) -> Iterator[str]:
     """Yield the further content of a plan, one sentence each."""
     yield from (f"note: {safe_text.one_line(note)}" for note in preview.notes)
     yield from (f"unknown until run time: {safe_text.one_line(each)}" for each in plan.unknown)
-    author = object_fields.text(plan.raw, "spec", "author")
+    authors = enumeration.enumerate_names(object_fields.texts(plan.raw, "spec", "authors"))
     is_separate = object_fields.find(plan.raw, "spec", "separateApprover") is True
-    if author or is_separate:
-        separate = ", who cannot approve the change" if is_separate else ""
-        yield f"author: {safe_text.one_line(author) or 'unknown'}{separate}"
+    if is_separate:
+        yield f"authors, who cannot approve the change: {safe_text.one_line(authors) or 'unknown'}"
     if plan.approval is not None:
         yield describe_approval(plan.approval)
     if expires := object_fields.text(plan.raw, "status", "expiresAt"):
@@ -175,7 +174,7 @@ def to_output(plan: ShownPlan, stack: StackState) -> Object:
         "phase": plan.phase,
         "digest": plan.digest,
         "baseRevision": object_fields.number(plan.raw, "spec", "baseRevision"),
-        "author": object_fields.text(plan.raw, "spec", "author"),
+        "authors": object_fields.texts(plan.raw, "spec", "authors"),
         "separateApprover": object_fields.find(plan.raw, "spec", "separateApprover") is True,
         "expiresAt": object_fields.text(plan.raw, "status", "expiresAt"),
         "unknown": plan.unknown,

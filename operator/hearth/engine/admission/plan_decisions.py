@@ -14,6 +14,7 @@ from hearth.model.approvals import Approval, Decision, PlanIdentity
 from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.target import change_plans
 
 VERB = "approve"
 """The RBAC verb that a decision needs, in both directions."""
@@ -23,7 +24,7 @@ REQUESTS: Mapping[str, Decision] = {
     names.REQUEST_REJECT: Decision.REJECTED,
 }
 """The annotations with which a user decides. The stamp takes their place."""
-OVER = ("Running", "Completed", "Superseded", "Expired")
+OVER = ("Running", "Completed", "Failed", "Superseded", "Expired")
 """Phases without a decision. Anyone who can write the status can pretend one; the engine decides whether a stamp counts."""
 
 
@@ -72,6 +73,11 @@ class DecisionCheck:
         approval = approvals.read_approval(
             list_annotations(old).get(names.ANNOTATION_APPROVAL), plan, signatures=self.hashes
         )
+        if not self._is_genuine(old, plan):
+            return deny(
+                f"{key}: the operator did not create this plan, or its content was changed; to see the plan of the Stack, "
+                f"run: kubectl stack plan {find_place(old)}"
+            )
         if not request.matches_digest(plan.digest):
             return deny(
                 f"{key}: {request.digest[:100]!r} is not the beginning of the plan's digest "
@@ -93,6 +99,11 @@ class DecisionCheck:
         except ValueError as error:
             return deny(f"{key}: {error}; shorten the reason")
         return replace_requests({names.ANNOTATION_APPROVAL: stamp})
+
+    def _is_genuine(self, old: Object, plan: PlanIdentity) -> bool:
+        signature = list_annotations(old).get(names.ANNOTATION_SIGNATURE, "")
+        spec = object_fields.mapping(old, "spec")
+        return change_plans.is_genuine(plan.namespace, plan.name, spec, signature, signatures=self.hashes)
 
     async def _find_user_denial(self, author: Author, old: Object, decision: Decision) -> str:
         """Return why this user cannot decide, or ""."""
@@ -121,9 +132,7 @@ class DecisionCheck:
 def find_state_denial(old: Object, decision: Decision, approval: Approval | None) -> str:
     """Return why the plan is no longer open for this decision, or ""."""
     phase = object_fields.text(old, "status", "phase")
-    place = (
-        f"{object_fields.text(old, 'spec', 'stackRef', 'name')} -n {object_fields.text(old, 'metadata', 'namespace')}"
-    )
+    place = find_place(old)
     if phase in OVER:
         return f"the plan is {phase}; to see the present one, run: kubectl stack plan {place}"
     is_final = approval is not None and approval.decision is Decision.REJECTED
@@ -135,17 +144,26 @@ def find_state_denial(old: Object, decision: Decision, approval: Approval | None
     return ""
 
 
+def find_place(old: Object) -> str:
+    """Return the Stack of a plan as arguments of a command."""
+    stack, namespace = (
+        object_fields.text(old, "spec", "stackRef", "name"),
+        object_fields.text(old, "metadata", "namespace"),
+    )
+    return f"{stack} -n {namespace}"
+
+
 def find_author_denial(old: Object, author: Author) -> str:
     """Return why the author of a change cannot approve it, or ""."""
     if object_fields.find(old, "spec", "separateApprover") is not True:
         return ""
-    written_by = object_fields.text(old, "spec", "author")
-    if not written_by:
+    authors = object_fields.texts(old, "spec", "authors")
+    if not authors:
         return (
-            "spec.approval.separateApprover is set and the author of the change is unknown, so no user can approve it; "
-            "edit the spec of the Stack while the webhook is served"
+            "the authors of the change are unknown, so no user can approve it (spec.approval.separateApprover); restore the "
+            "running definition in the spec, and then change it again"
         )
-    if written_by == author.name:
+    if author.name in authors:
         return f"user {author.name} wrote the change (spec.approval.separateApprover); ask another user to approve it"
     return ""
 

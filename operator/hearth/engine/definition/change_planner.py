@@ -18,7 +18,7 @@ from hearth import answers, supervision
 from hearth.engine.cluster_objects import StackObject, StackPlanObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import approvals, limits, names, retry_delays
+from hearth.model import approvals, limits, names, retry_delays, spec_authors
 from hearth.model.approvals import Approval, Decision, PlanIdentity
 from hearth.model.child import Object
 from hearth.model.errors import HearthError
@@ -77,10 +77,11 @@ class ChangePlanner:
         in place of one that expired or was rejected.
         """
         self._has_outcome_news = False
+        policy = self._add_authors(stack, policy)
         if not self.services.plans.is_synced:
             self._seen = ()
             return self._hold("the list of StackPlans is not known yet")
-        plan = await self._find_plan(stack, identity, renews=renews)
+        plan = await self._find_plan(stack, identity, policy, renews=renews)
         if plan is not None:
             found = await self._judge(stack, plan)
         else:
@@ -122,12 +123,23 @@ class ChangePlanner:
         ]
         return sorted(found, key=lambda plan: (plan.created_at, plan.name))
 
-    async def _find_plan(self, stack: StackObject, identity: ChangeIdentity, *, renews: bool) -> StackPlanObject | None:
+    def _add_authors(self, stack: StackObject, policy: ApprovalPolicy) -> ApprovalPolicy:
+        """Return the policy with the authors of the spec. They are recorded only if they cannot approve the change."""
+        stamp = stack.annotations.get(names.ANNOTATION_AUTHORS, "")
+        if not stamp:
+            return policy
+        metadata = {"namespace": stack.namespace, "name": stack.name}
+        authors = spec_authors.read_authors(stamp, metadata, stack.spec, signatures=self.services.hashes)
+        return change_plans.add_authors(policy, authors, stack.settings)
+
+    async def _find_plan(
+        self, stack: StackObject, identity: ChangeIdentity, policy: ApprovalPolicy, *, renews: bool
+    ) -> StackPlanObject | None:
         """Return the plan of the change, and mark the plans of other changes as superseded."""
         plan = None
         others = []
         for each in self._list_genuine(stack):
-            if change_plans.read_identity(each.spec) == identity:
+            if change_plans.read_identity(each.spec) == identity and change_plans.is_by(each.spec, policy):
                 plan = each
             elif each.uid != identity.previous_plan:
                 # The last plan that ran is not superseded: it may still run.

@@ -411,6 +411,9 @@ class ChangeApproval(ApiModel):
 
     required: Literal["Never", "Always"]
     """`Always`: every change needs an approval. `Never`: no change does."""
+    separate_approver: bool | None = None
+    """Whether users who wrote a change cannot approve it. The change that switches this off still needs another
+    approver. While the operator's admission webhook does not respond, the spec cannot be changed. Default: false."""
     valid_for: Duration | None = None
     """How long a StackPlan can be approved, and how long an approval counts if the change has not begun, e.g. `8h`.
     Default: `24h`."""
@@ -427,6 +430,16 @@ class StackSpec(ApiModel):
         {
             "rule": "!has(self.approval) || self.approval.required == 'Never' || !has(self.kubeConfig)",
             "message": "approval cannot be combined with kubeConfig, because objects in another cluster cannot be planned",
+        },
+        {
+            "rule": (
+                "!has(self.approval) || !has(self.approval.separateApprover) || !self.approval.separateApprover || "
+                "!(has(self.templateRef) || has(self.templateRefs) || has(self.parametersFrom))"
+            ),
+            "message": (
+                "approval.separateApprover cannot be combined with templateRef, templateRefs or parametersFrom, because the "
+                "author of a change in another object is unknown"
+            ),
         },
     )
 

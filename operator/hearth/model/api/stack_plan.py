@@ -85,10 +85,10 @@ class StackPlanSpec(ApiModel):
     previous_plan: str = pydantic.Field(max_length=128)
     """UID of the StackPlan that ran before, or the generation since when changes of the Stack need an approval. A plan
     counts only while no later one has run."""
-    author: str | None = pydantic.Field(default=None, max_length=1_024)
-    """The user who wrote the spec of the Stack. Absent if unknown."""
+    authors: list[Annotated[str, pydantic.Field(max_length=1_024)]] | None = base.optional_list(limits.AUTHORS)
+    """With `separateApprover`, the users who wrote the change. Absent if unknown; then no user can approve the plan."""
     separate_approver: bool | None = None
-    """Whether the author cannot approve the plan."""
+    """Whether the authors cannot approve the plan."""
     digest: str = pydantic.Field(pattern="^[0-9a-f]{64}$", max_length=64)
     """SHA-256 over the other fields that decide what happens, with namespace, Stack and revision. An approval names
     it."""

@@ -5,6 +5,7 @@ A plan counts only with the operator's signature, which covers its namespace, na
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import hashlib
 from collections.abc import Mapping
@@ -52,7 +53,9 @@ class ApprovalPolicy:
     valid_for: str = VALID_FOR
     """How long a plan is valid, e.g. `24h`."""
     is_separate: bool = False
-    """Whether the author of a change cannot approve it."""
+    """Whether the authors of a change cannot approve it."""
+    authors: tuple[str, ...] = ()
+    """The users who wrote the change; () if unknown."""
 
 
 DEFAULT_POLICY: Final = ApprovalPolicy()
@@ -98,6 +101,24 @@ def parse_policy(spec: Mapping[str, Any]) -> ApprovalPolicy | None:
     )
 
 
+def add_authors(policy: ApprovalPolicy, authors: tuple[str, ...], settings: Mapping[str, Any]) -> ApprovalPolicy:
+    """Return the policy for a change by these authors, who cannot approve it.
+
+    authors: () if no separate approver is needed, or if they are unknown; settings: the spec of the Stack. If other objects
+    are part of the definition, users who change those are authors as well, and unknown.
+    """
+    if not authors:
+        return policy
+    is_complete = not any(settings.get(key) for key in ("templateRef", "templateRefs", "parametersFrom"))
+    return dataclasses.replace(policy, is_separate=True, authors=authors if is_complete else ())
+
+
+def is_by(spec: Mapping[str, Any], policy: ApprovalPolicy) -> bool:
+    """Return whether a genuine plan has the authors of the present change. Others of them may approve it."""
+    planned = bool(spec.get("separateApprover")), tuple(spec.get("authors") or ())
+    return planned == (policy.is_separate, policy.authors)
+
+
 def make_spec(
     stack: Mapping[str, str],
     identity: ChangeIdentity,
@@ -115,6 +136,7 @@ def make_spec(
         "validFor": policy.valid_for,
         "steps": list(change.steps),
         **({"separateApprover": True} if policy.is_separate else {}),
+        **({"authors": list(policy.authors)} if policy.authors else {}),
         **({"undo": change.undo} if change.undo else {}),
         **({"unknown": list(change.unknown)} if change.unknown else {}),
         **({"notes": list(change.notes)} if change.notes else {}),

@@ -79,17 +79,21 @@ def test_a_hostile_status_reaches_neither_the_terminal_nor_the_shell() -> None:
         assert "rm" not in shlex.split(cause.command)
 
 
-def test_a_change_that_waits_is_the_only_cause() -> None:
+@pytest.mark.parametrize(
+    ("reason", "command"),
+    [("WaitingForWindow", ""), ("WaitingForApproval", "kubectl stack plan shop -n prod")],
+)
+def test_a_change_that_waits_is_the_only_cause(reason: str, command: str) -> None:
     waits = "the definition of generation 1 waits"
     conditions = [
-        {"type": "Ready", "status": "False", "reason": "WaitingForWindow", "message": f"{waits}; all is ready"},
+        {"type": "Ready", "status": "False", "reason": reason, "message": f"{waits}; all is ready"},
         {"type": "ChangeHeld", "status": "True", "reason": "ChangeHeld", "message": waits},
     ]
-    stack = make_stack(phase="UpdateStopped", conditions=conditions)
+    stack = make_stack(phase="UpdateStopped", conditions=conditions, heldChange={"reason": reason})
 
     causes = stack_causes.explain(StackObjects(stack=stack, template={}, children=[]), Evidence())
 
-    assert [(each.subject, each.message) for each in causes] == [("ChangeHeld", waits)]
+    assert [(each.subject, each.message, each.command) for each in causes] == [("ChangeHeld", waits, command)]
 
 
 def test_a_crash_is_explained_with_the_last_words() -> None:

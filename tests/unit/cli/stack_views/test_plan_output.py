@@ -61,7 +61,10 @@ def decide(raw: Object, decision: Decision) -> Object:
 
 def test_a_plan_as_text_shows_what_an_approval_covers() -> None:
     raw = make_plan(
-        unknown=["name of the object that db creates"], notes=["rolls back"], author="alice", separateApprover=True
+        unknown=["name of the object that db creates"],
+        notes=["rolls back"],
+        authors=["alice", "carol"],
+        separateApprover=True,
     )
 
     assert (
@@ -76,7 +79,7 @@ stack/shop in a: plan shop-3f9c1a2e is Pending
 1 changed, 1 deleted; can be undone: not completely (one-way)
 note: rolls back
 unknown until run time: name of the object that db creates
-author: alice, who cannot approve the change
+authors, who cannot approve the change: alice, carol
 expires at: 2026-12-01T08:00:00Z
 digest: {DIGEST}
   kubectl stack approve shop 3f9c1a2e -n a
@@ -147,7 +150,12 @@ def test_a_plan_as_markdown_is_a_block_of_a_diff() -> None:
 def test_text_of_a_plan_cannot_control_a_terminal() -> None:
     red = "\x1b[31m\u202e"
     raw = make_plan(
-        phase=red, author=red, unknown=[red], notes=[red], steps=[{**STEPS[1], "fields": [red], "risky": [red]}]
+        phase=red,
+        authors=[red],
+        separateApprover=True,
+        unknown=[red],
+        notes=[red],
+        steps=[{**STEPS[1], "fields": [red], "risky": [red]}],
     )
 
     assert red not in write(raw)

@@ -14,11 +14,12 @@ from hearth.engine.admission.review import ALLOWED, Author, Review, ReviewResult
 from hearth.model import approvals, limits, names
 from hearth.model.approvals import Approval, Decision, PlanIdentity
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.target import change_plans
 from support.units.admission_reviews import make_reviewer
 from support.units.blueprints import HASHER
 
-DIGEST = "3f9c1a2e" + "0" * 56
-PLAN = PlanIdentity(namespace="a", name="shop-3f9c1a2e", uid="plan-1", digest=DIGEST)
+NAME = "shop-3f9c1a2e"
 BOB = Author(name="bob", uid="7", groups=("system:authenticated",))
 ACCOUNT = Author(name="system:serviceaccount:hearth-system:hearth")
 NOW = 1_796_000_000.0
@@ -44,13 +45,25 @@ class Rights:
         return self.asked[-1] in self.rights
 
 
-ALL = Rights(f"bob approve stackplans.hearth.dev a/{PLAN.name}")
+def make_spec(**more: Any) -> dict[str, Any]:
+    spec = {"stackRef": {"kind": "Stack", "name": "shop", "uid": "s"}, "steps": [], **more}
+    return {**spec, "digest": change_plans.find_digest("a", spec)}
 
 
-def make_plan(annotations: Mapping[str, str] | None = None, *, phase: str = "Pending", **spec: Any) -> dict[str, Any]:
-    metadata = {"namespace": PLAN.namespace, "name": PLAN.name, "uid": PLAN.uid, "annotations": dict(annotations or {})}
-    full = {"stackRef": {"kind": "Stack", "name": "shop", "uid": "s"}, "digest": DIGEST, **spec}
+def make_plan(
+    annotations: Mapping[str, str] | None = None, *, phase: str = "Pending", signer: KeyedHasher = HASHER, **spec: Any
+) -> dict[str, Any]:
+    full = make_spec(**spec)
+    signature = change_plans.sign_plan("a", NAME, full, signer=signer)
+    stated = {names.ANNOTATION_SIGNATURE: signature, **(annotations or {})}
+    metadata = {"namespace": "a", "name": NAME, "uid": "plan-1", "annotations": stated}
     return {"kind": "StackPlan", "metadata": metadata, "spec": full, "status": {"phase": phase}}
+
+
+DIGEST = make_spec()["digest"]
+SHORT = DIGEST[:8]
+PLAN = PlanIdentity(namespace="a", name=NAME, uid="plan-1", digest=DIGEST)
+ALL = Rights(f"bob approve stackplans.hearth.dev a/{NAME}")
 
 
 def stamp(decision: Decision = Decision.APPROVED, *, user: str = "carol") -> str:
@@ -72,7 +85,9 @@ async def decide(
     reviewer = make_reviewer(seconds=seconds)
     reviewer.decision_check = DecisionCheck(access=rights, hashes=HASHER, operator_namespace="hearth-system")
     reviewer.now = lambda: NOW
-    old, new = make_plan(before, **plan), make_plan(after, **plan)
+    old = make_plan(before, **plan)
+    digest = old["spec"]["digest"]
+    new = make_plan({key: value.replace(DIGEST, digest) for key, value in after.items()}, **plan)
     return await reviewer.review(Review(new=new, old=old, author=user, is_dry_run=is_dry_run))
 
 
@@ -84,7 +99,7 @@ async def decide(
     ],
 )
 async def test_a_request_of_a_user_with_the_right_becomes_a_stamp(request_key: str, decision: Decision) -> None:
-    result = await decide({request_key: "3f9c1a2e Friday"})
+    result = await decide({request_key: f"{SHORT} Friday"})
 
     annotations = dict(result.annotations)
     found = approvals.read_approval(annotations.pop(STAMP), PLAN, signatures=HASHER)
@@ -103,7 +118,7 @@ async def test_a_request_of_a_user_with_the_right_becomes_a_stamp(request_key: s
             {APPROVE: DIGEST},
             {
                 "rights": Rights(
-                    "bob approve stackplans.hearth.dev a/other", "bob approve stackplans.hearth.dev b/" + PLAN.name
+                    "bob approve stackplans.hearth.dev a/other", "bob approve stackplans.hearth.dev b/" + NAME
                 )
             },
             "lacks the verb approve",
@@ -118,10 +133,10 @@ async def test_a_request_of_a_user_with_the_right_becomes_a_stamp(request_key: s
             {APPROVE: DIGEST}, {"rights": Rights(hangs=True), "seconds": 0.01}, "takes more than 0.01 s", id="slow"
         ),
         pytest.param(
-            {APPROVE: "3f9c1a2"}, {}, "'3f9c1a2' is not the beginning of the plan's digest", id="seven digits"
+            {APPROVE: SHORT[:7]}, {}, f"'{SHORT[:7]}' is not the beginning of the plan's digest", id="seven digits"
         ),
         pytest.param({APPROVE: "true"}, {}, "'true' is not the beginning", id="no digest"),
-        pytest.param({APPROVE: "4f9c1a2e"}, {}, "'4f9c1a2e' is not the beginning", id="another digest"),
+        pytest.param({APPROVE: "f" * 8}, {}, "'ffffffff' is not the beginning", id="another digest"),
         pytest.param({APPROVE: "9" * 1_000_000}, {}, "is not the beginning", id="a megabyte"),
         pytest.param({APPROVE: DIGEST, REJECT: DIGEST}, {}, "are set at once", id="both"),
         pytest.param({STAMP: stamp()}, {}, "only the operator sets or removes it", id="a stamp by hand"),
@@ -142,10 +157,19 @@ async def test_a_request_of_a_user_with_the_right_becomes_a_stamp(request_key: s
         pytest.param({APPROVE: DIGEST}, {"phase": "Expired"}, "the plan is Expired", id="expired"),
         pytest.param({REJECT: DIGEST}, {"phase": "Running"}, "the plan is Running", id="running"),
         pytest.param(
-            {APPROVE: DIGEST}, {"separateApprover": True, "author": "bob"}, "user bob wrote the change", id="the author"
+            {APPROVE: DIGEST},
+            {"separateApprover": True, "authors": ["alice", "bob"]},
+            "user bob wrote the change",
+            id="the author",
         ),
         pytest.param(
-            {APPROVE: DIGEST}, {"separateApprover": True}, "the author of the change is unknown", id="no author"
+            {APPROVE: DIGEST}, {"separateApprover": True}, "the authors of the change are unknown", id="no author"
+        ),
+        pytest.param(
+            {APPROVE: DIGEST},
+            {"signer": KeyedHasher(b"not the key of this cluster")},
+            "did not create this plan",
+            id="forged",
         ),
         pytest.param({APPROVE: DIGEST}, {"user": ACCOUNT}, "in the operator's namespace", id="the operator"),
         pytest.param(
@@ -160,9 +184,22 @@ async def test_a_decision_is_denied(after: Mapping[str, str], options: dict[str,
     assert result.annotations == {}
 
 
+@pytest.mark.parametrize(
+    "change", [{"steps": [{"action": "delete"}]}, {"separateApprover": False}, {"authors": ["eve"]}]
+)
+async def test_a_plan_with_changed_content_is_not_stamped(change: dict[str, Any]) -> None:
+    reviewer = make_reviewer()
+    reviewer.decision_check = DecisionCheck(access=ALL, hashes=HASHER, operator_namespace="hearth-system")
+    old = make_plan()
+    old["spec"] |= change
+    new = {**old, "metadata": make_plan({APPROVE: DIGEST})["metadata"]}
+
+    assert "its content was changed" in (await reviewer.review(Review(new=new, old=old, author=BOB))).denial
+
+
 async def test_a_name_that_no_stamp_can_hold_is_denied() -> None:
     user = Author(name="b" * limits.APPROVAL_LENGTH)
-    rights = Rights(f"{user.name} approve stackplans.hearth.dev a/{PLAN.name}")
+    rights = Rights(f"{user.name} approve stackplans.hearth.dev a/{NAME}")
 
     result = await decide({APPROVE: DIGEST}, user=user, rights=rights)
 
@@ -207,13 +244,13 @@ async def test_a_forged_stamp_does_not_stop_an_approval() -> None:
 
 
 async def test_the_author_can_reject_a_change() -> None:
-    result = await decide({REJECT: DIGEST}, separateApprover=True, author="bob")
+    result = await decide({REJECT: DIGEST}, separateApprover=True, authors=["bob"])
 
     assert result.denial == ""
 
 
 async def test_another_user_can_approve_what_the_author_cannot() -> None:
-    result = await decide({APPROVE: DIGEST}, separateApprover=True, author="alice")
+    result = await decide({APPROVE: DIGEST}, separateApprover=True, authors=["alice"])
 
     assert result.denial == ""
 

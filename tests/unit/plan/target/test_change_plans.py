@@ -123,3 +123,30 @@ def test_versions_of_sources_are_listed_by_kind_and_name() -> None:
     ref = ObjectRef(group="", kind="Secret", namespace="ns", name="db")
 
     assert change_plans.list_versions({ref: "7"}) == {"Secret/ns/db": "7"}
+
+
+@pytest.mark.parametrize(
+    ("authors", "settings", "expected"),
+    [
+        pytest.param((), {}, DEFAULT_POLICY, id="none recorded"),
+        pytest.param(("alice",), {}, ApprovalPolicy(is_separate=True, authors=("alice",)), id="recorded"),
+        pytest.param(
+            ("alice",), {"templateRef": {"name": "t"}}, ApprovalPolicy(is_separate=True), id="another template"
+        ),
+        pytest.param(("alice",), {"parametersFrom": [{}]}, ApprovalPolicy(is_separate=True), id="other parameters"),
+    ],
+)
+def test_recorded_authors_need_a_separate_approver(
+    authors: tuple[str, ...], settings: Object, expected: ApprovalPolicy
+) -> None:
+    assert change_plans.add_authors(DEFAULT_POLICY, authors, settings) == expected
+
+
+def test_a_plan_is_by_the_authors_that_it_names() -> None:
+    by_alice, by_bob = (ApprovalPolicy(is_separate=True, authors=(name,)) for name in ("alice", "bob"))
+    reference = {"kind": "Stack", "name": "shop", "uid": "u1"}
+    spec = change_plans.make_spec(reference, IDENTITY, CHANGE, by_alice, namespace="ns")
+
+    assert (spec["separateApprover"], spec["authors"]) == (True, ["alice"])
+    assert [change_plans.is_by(spec, each) for each in (by_alice, by_bob, DEFAULT_POLICY)] == [True, False, False]
+    assert change_plans.is_by(make_spec(), DEFAULT_POLICY)

@@ -15,9 +15,11 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import members, object_fields
+from hearth.model.phases import ConditionType
 from hearth.model.text import enumeration
 from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ClusterReason
+from hearth.plan.target.change_hold import HoldReason
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
 MISTAKEN: Final = "the definition is rejected, and the running objects stay unchanged"
@@ -235,6 +237,11 @@ def explain_conditions(stack: StackState) -> Iterator[Cause]:
         condition = stack.condition(type_)
         if traits.is_cause and condition.is_true:
             words = traits.command.replace("{name}", stack.argument).replace("{namespace}", stack.namespace)
+            held = (
+                object_fields.text(stack.status, "heldChange", "reason") if type_ is ConditionType.CHANGE_HELD else ""
+            )
+            if held == HoldReason.APPROVAL:
+                words = advice.join("kubectl stack plan", stack.argument, "-n", stack.namespace)
             yield Cause(
                 subject=type_, message=safe_text.one_line(condition.message), since=condition.since, command=words
             )
