@@ -14,6 +14,7 @@ from hearth.kube.client.connection import Connection
 from hearth.model.errors import Unreachable
 from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import STACK
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.change_plans import PreviewedChange
 from hearth.preview import planned_steps
 
@@ -21,9 +22,10 @@ from hearth.preview import planned_steps
 class KubeChangePreviews:
     """Makes one preview at a time; namespaces take turns."""
 
-    def __init__(self, connection: Connection, *, tenancy: Tenancy) -> None:
+    def __init__(self, connection: Connection, *, tenancy: Tenancy, hashes: HashFunction) -> None:
         self._connection = connection
         self._tenancy = tenancy
+        self._hashes = hashes
         self._session: Session | None = None
         self._turns = FairSlots(1)
 
@@ -35,6 +37,9 @@ class KubeChangePreviews:
             raw = await self._session.get(STACK, stack.namespace, stack.name)
             if raw["metadata"]["uid"] != stack.uid:
                 raise Unreachable(f"Stack {stack.namespace}/{stack.name} was replaced")
-            previewer = StackPreviewer(session=self._session, tenancy=self._tenancy, beside={})
+            hash_content = self._hashes.of_stack(stack.uid).hash
+            previewer = StackPreviewer(
+                session=self._session, tenancy=self._tenancy, beside={}, hash_content=hash_content
+            )
             preview = await previewer.preview(raw, raw)
             return planned_steps.make_change(preview, generation=raw["metadata"]["generation"])

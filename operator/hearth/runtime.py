@@ -368,7 +368,7 @@ class KubeRuntime:
             health_marks=self._health_marks,
             snapshots=self._snapshots,
             plans=self._plans,
-            previews=KubeChangePreviews(self._connection, tenancy=self._settings.make_tenancy()),
+            previews=KubeChangePreviews(self._connection, tenancy=self._settings.make_tenancy(), hashes=hasher),
             workload_cluster=self._cluster,
             clock=LoopClock(),
             hashes=hasher,

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Iterator
 
 from hearth.engine import ports
+from hearth.engine.writes.approved_writes import ApprovedCluster
 from support import repository
 
 STATUS = "statuses, finalizers and revisions of the operator's own kinds"
@@ -40,10 +41,11 @@ READING = {
 """First words or names of methods that do not write."""
 STEP_EXECUTION = {
     "hearth.engine.writes.apply_preparation",
+    "hearth.engine.writes.approved_writes",
     "hearth.engine.writes.set_detachment",
     "hearth.engine.writes.step_execution",
 }
-"""The module that sends the requests of a step."""
+"""The modules that send the requests of a step."""
 EXCEPTIONS = {
     "hearth.engine.definition.definition_sync": "adds the finalizer, and says in Events what a definition lacks",
     "hearth.engine.definition.finished_record": "records finished work on a revision of the Stack",
@@ -122,6 +124,11 @@ def test_only_the_step_executor_writes_objects() -> None:
     writes = set().union(*PORTS.values())
     found = {name for name, tree in list_modules("hearth.engine") if find_awaited(tree) & writes}
     assert sorted(found) == sorted(STEP_EXECUTION | EXCEPTIONS.keys())
+
+
+def test_an_approved_plan_restricts_every_write_of_a_step() -> None:
+    writes = PORTS[ports.ClusterWrites] | PORTS[ports.ClusterRequests]
+    assert writes <= vars(ApprovedCluster).keys()
 
 
 def test_a_write_is_found_wherever_it_is_awaited() -> None:

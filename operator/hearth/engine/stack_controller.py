@@ -22,7 +22,7 @@ from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
-from hearth.engine.writes import step_execution, undone_changes
+from hearth.engine.writes import approved_writes, step_execution, undone_changes
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.model import names
@@ -334,6 +334,10 @@ class StackController:
     async def _execute(self, each: StackReconciler, stack: StackObject, step: Step) -> StepResult:
         """Execute a step and return its result; for a reported repair, also the values it reverts."""
         executor = step_execution.make_executor(stack, self._services)
+        if each.definition.plan_uid:
+            approved = each.definition.find_approved_steps(stack)
+            restricted = approved_writes.restrict(executor.cluster, approved, stack_uid=stack.uid)
+            executor = dataclasses.replace(executor, cluster=restricted)
         remote = self._services.find_link(stack.uid).remote
         cluster, boundary, reverted = executor.cluster, executor.boundary, ""
         if isinstance(step, Apply) and each.reports.take_repair(step, each.planner):

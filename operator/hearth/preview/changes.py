@@ -12,6 +12,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.field_changes import FieldChange
 from hearth.plan.resource import reversal
 from hearth.plan.resource.reversal import Undo, UndoGrade
+from hearth.plan.target.approved_steps import ContentSeal
 
 
 class Action(enum.StrEnum):
@@ -52,6 +53,8 @@ class Change:
     """Why the API server did not check the change, or "" if it did."""
     undo: Undo | None = None
     """How a rollback undoes it; None if it does not happen, or if the preview does not reach it."""
+    seal: ContentSeal | None = None
+    """The applied manifest, for the comparison with the later write; None without a key, or without a manifest."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, HearthError, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
+from hearth.plan.ownership import apply_obstacles
 from hearth.plan.target.change_plans import PreviewedChange
-from hearth.preview import object_copies
 from hearth.preview.live_cluster import LiveCluster
 from hearth.template.instances.instance_form import InstanceForms
 
@@ -131,7 +131,7 @@ class CopiedManagementCluster:
 
     async def write_status(self, stack: StackObject, status: Object) -> None:  # noqa: ARG002 -- the port
         """Merge the status in memory."""
-        merged = object_copies.patch(self.stack.status, status)
+        merged = apply_obstacles.patched(self.stack.status, status)
         self._replace(packed_status=status_fields.pack(merged), phase=str(merged.get("phase", "")))
 
     def _replace(self, **changes: object) -> None:

@@ -299,7 +299,7 @@ class CopiedWorkloadCluster:
             unchecked = await self._unless_forbidden(
                 lambda: self._live.try_change(child.ref, patch, kind=child.kind, user=self._user)
             )
-        after = object_copies.patch(known.raw, patch)
+        after = apply_obstacles.patched(known.raw, patch)
         self._note(place, DryRunWrite(before=known.raw, after=after, unchecked=unchecked))
         return self._copies.put(after, kind=child.kind, is_live=known.is_live)
 
@@ -311,7 +311,7 @@ class CopiedWorkloadCluster:
             self._prepared.add(object_copies.place_of(ref))
         if patch.keys() == {"metadata"} and "managedFields" in patch["metadata"]:
             # A dry run would not show this. The next apply in the copy needs the owners.
-            return self._copies.put(object_copies.patch(before, patch), kind=kind, is_live=True)
+            return self._copies.put(apply_obstacles.patched(before, patch), kind=kind, is_live=True)
         after = await self.change_dry_run(ref, patch, kind=kind)
         self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
         return self._copies.put(after, kind=kind, is_live=True)

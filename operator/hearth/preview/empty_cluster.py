@@ -13,6 +13,7 @@ from hearth.model import object_fields
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, Kinds, ObjectRef
+from hearth.plan.ownership import apply_obstacles
 from hearth.preview import object_copies
 from hearth.preview.object_copies import Place
 
@@ -85,7 +86,7 @@ class EmptyCluster:
 
     async def try_change(self, ref: ObjectRef, patch: Object, *, kind: Kind, user: str = "") -> Object:
         """Return the result of a merge patch."""
-        changed: Object = object_copies.patch(await self.get(ref, kind=kind, user=user), patch)
+        changed: Object = apply_obstacles.patched(await self.get(ref, kind=kind, user=user), patch)
         return changed
 
     async def try_delete(self, ref: ObjectRef, *, kind: Kind, uid: str, user: str = "") -> None:  # noqa: ARG002 -- the port

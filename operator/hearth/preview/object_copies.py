@@ -143,19 +143,6 @@ def merge(live: Any, stated: Any) -> Any:
     return {**found, **{key: merge(found.get(key), value) for key, value in stated.items()}}
 
 
-def patch(live: Any, change: Any) -> Any:
-    """Return the result of a JSON merge patch (RFC 7396)."""
-    if not isinstance(change, Mapping):
-        return change
-    found = dict(live) if isinstance(live, Mapping) else {}
-    for key, value in change.items():
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = patch(found.get(key), value)
-    return found
-
-
 def is_changed(before: Object, after: Object) -> bool:
     """Whether the object differs outside its metadata and status."""
     one, other = ({**field_changes.prune(raw), "metadata": None} for raw in (before, after))

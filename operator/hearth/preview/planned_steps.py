@@ -6,7 +6,7 @@ A plan has field paths and never values, because anyone who may view the namespa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from hearth.model import limits
@@ -53,13 +53,11 @@ def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
 
 
 def make_step(change: Change) -> Object:
-    """Return a step as in the API. Raises NotPlannable if it changes too many fields."""
+    """Return a step as in the API. Raises NotPlannable if it has too many fields."""
     fields = [each.text for each in change.fields]
-    if len(fields) > limits.PLAN_FIELDS or any(len(each) > limits.PLAN_TEXT for each in fields):
-        raise NotPlannable(
-            f"{change.resource} changes {len(fields)} fields; a plan names at most {limits.PLAN_FIELDS} of one object, each "
-            f"with at most {limits.PLAN_TEXT} characters; make smaller changes"
-        )
+    unknown = change.seal.unknown if change.seal is not None else ()
+    require_room(fields, f"{change.resource} changes {len(fields)} fields")
+    require_room(unknown, f"{change.resource} has {len(unknown)} values that are unknown until run time")
     step: Object = {"action": str(change.action), "resource": cut(change.resource)}
     if change.ref is not None:
         step["object"] = make_object(change.ref)
@@ -67,6 +65,10 @@ def make_step(change: Change) -> Object:
         step["oldObject"] = make_object(change.old_ref)
     if fields:
         step["fields"] = fields
+    if change.seal is not None:
+        step["content"] = change.seal.content
+    if unknown:
+        step["unknownFields"] = list(unknown)
     if change.reason:
         step["reason"] = cut(change.reason)
     if change.undo is not None:
@@ -74,6 +76,15 @@ def make_step(change: Change) -> Object:
     if change.is_uncertain:
         step["uncertain"] = True
     return step
+
+
+def require_room(paths: Sequence[str], what: str) -> None:
+    """Raise NotPlannable if these paths are too many or too long for a plan. what: the reason for them."""
+    if len(paths) > limits.PLAN_FIELDS or any(len(each) > limits.PLAN_TEXT for each in paths):
+        raise NotPlannable(
+            f"{what}; a plan names at most {limits.PLAN_FIELDS} of one object, each with at most {limits.PLAN_TEXT} "
+            f"characters; make smaller changes"
+        )
 
 
 def make_object(ref: ObjectRef) -> Object:

@@ -17,6 +17,7 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health import health_result
 from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import Schemas
+from hearth.plan.ownership import apply_obstacles
 from hearth.preview import empty_cluster, object_copies
 from hearth.preview.assumptions import AssumedRules, Assumptions
 from hearth.preview.copied_workload_cluster import CopiedWorkloadCluster
@@ -282,7 +283,7 @@ class PlayedCluster(CopiedWorkloadCluster):
         known = self._copies.find(object_copies.place_of(ref))
         if known is None:
             return await super().change_dry_run(ref, patch, kind=kind)
-        after: Object = object_copies.patch(known.raw, patch)
+        after: Object = apply_obstacles.patched(known.raw, patch)
         self._current.script.check_change(known, after)
         return after
 

@@ -21,7 +21,7 @@ from hearth.model import kinds, members, names, object_fields, value_class, work
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment import environment_rules
-from hearth.plan.ownership import field_changes
+from hearth.plan.ownership import applied_fields, field_changes
 from hearth.plan.ownership.field_changes import FieldChange
 from hearth.plan.resource import (
     data_kinds,
@@ -48,6 +48,8 @@ from hearth.plan.state.steps import (
     WriteHealthMark,
 )
 from hearth.plan.status import status_builder
+from hearth.plan.target import approved_steps
+from hearth.plan.target.approved_steps import ContentSeal
 from hearth.plan.target.target import TargetCause
 from hearth.preview import object_copies
 from hearth.preview.assumptions import UnknownValues
@@ -75,6 +77,7 @@ class PreviewRun:
             adopts=self.adopts,
             is_once=self._is_once,
             is_restricted=self._is_restricted,
+            hash_content=world.request.hash_content,
         )
         self.is_rolled_back = False
         """Whether a failure would roll the Stack back. The preview ends there."""
@@ -383,6 +386,8 @@ class StepRecorder:
     """Whether a resource of the target has `completion: Once`."""
     is_restricted: Callable[[str], bool]
     """Whether the environment denies the deletion of a resource."""
+    hash_content: Callable[[Object], str] | None = None
+    """Makes the keyed hash of a manifest; None without a key."""
     changes: list[Change] = field(default_factory=list)
     stated: dict[str, list[Object]] = field(default_factory=dict)
     """By resource: the manifests that were applied."""
@@ -429,6 +434,7 @@ class StepRecorder:
     def _record_apply(self, planned: PlannedStep, step: Apply, write: DryRunWrite) -> None:
         if write.stated is not None:
             self.stated.setdefault(step.resource, []).append(write.stated)
+        seal = self._seal(step, write)
         if write.before is not None:
             action = Action.ADOPT if step.uid is None and not is_child(write.before, step) else None
             self._record_update(step.resource, step, write, reason=planned.reason, action=action)
@@ -439,12 +445,15 @@ class StepRecorder:
             ref=step.ref,
             unchecked=write.unchecked,
             undo=self._grade_creation(planned, step, write),
+            seal=seal,
         )
         before = self._find_replacement(step.resource)
         if before is not None:
             former, ref = self.changes[before], self._name(step.ref)
             reason = former.reason + describe_replicas(step)
-            self.changes[before] = dataclasses.replace(former, ref=ref, reason=reason, unchecked=write.unchecked)
+            self.changes[before] = dataclasses.replace(
+                former, ref=ref, reason=reason, unchecked=write.unchecked, seal=seal
+            )
         elif planned.replaced is not None:
             self._add(
                 dataclasses.replace(
@@ -526,8 +535,19 @@ class StepRecorder:
                 fields=tuple(self._explain(each) for each in fields),
                 unchecked=write.unchecked,
                 undo=self._grade_update(step, write, is_adopted=action is Action.ADOPT),
+                seal=self._seal(step, write),
             )
         )
+
+    def _seal(self, step: Step, write: DryRunWrite) -> ContentSeal | None:
+        """Return what a later write of the same manifest is recognized by."""
+        if self.hash_content is None or write.stated is None:
+            return None
+        unknown = [*self.unknown.find(write.stated)]
+        if isinstance(step, Apply) and step.kept_replicas is not None:
+            unknown.append(applied_fields.REPLICAS)
+        paths = [tuple(f"[{key}]" if isinstance(key, int) else key for key in path) for path in unknown]
+        return approved_steps.seal(write.stated, map(field_changes.write_path, paths), self.hash_content)
 
     def _grade_update(self, step: Step, write: DryRunWrite, *, is_adopted: bool) -> Undo | None:
         if write.before is None or write.after is None:
@@ -542,7 +562,9 @@ class StepRecorder:
         return update_reversal.grade_update(key, write.before, write.after, is_once=is_once)
 
     def _explain(self, change: FieldChange) -> FieldChange:
-        return dataclasses.replace(change, old=self.unknown.explain(change.old), new=self.unknown.explain(change.new))
+        path = tuple(approved_steps.ANY_ITEM if self.unknown.is_within(key) else key for key in change.path)
+        old, new = self.unknown.explain(change.old), self.unknown.explain(change.new)
+        return FieldChange(path=path, old=old, new=new)
 
     def _add(self, change: Change) -> None:
         self.changes.append(dataclasses.replace(change, ref=self._name(change.ref), old_ref=self._name(change.old_ref)))

@@ -59,6 +59,8 @@ class PreviewRequest:
     """Of an instance: the revision of its StackDefinition that it would have; None for a Stack or ResourceGroup."""
     kind: Kind | None = None
     """Of an instance: its kind."""
+    hash_content: Callable[[Object], str] | None = None
+    """Makes the keyed hash of a manifest for a plan; None without a key."""
 
 
 class StandingClock:

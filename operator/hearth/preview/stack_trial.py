@@ -15,8 +15,9 @@ from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import object_fields, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import Mistake
+from hearth.plan.ownership import apply_obstacles
 from hearth.plan.target.target import Target, TargetCause
-from hearth.preview import object_copies, played_world, preview_world
+from hearth.preview import played_world, preview_world
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.played_world import CurrentScript, PlayedClock, PlayedHealth, Script
 from hearth.preview.preview_run import PreviewRun
@@ -145,7 +146,7 @@ class StackTrial(PreviewRun):
             played = self._current.script.find(child.resource)
             if child.deleting or not played.fields:
                 continue
-            after = object_copies.patch(copy.raw, complete(played.fields, child))
+            after = apply_obstacles.patched(copy.raw, complete(played.fields, child))
             if after != copy.raw:
                 self.world.copies.put(after, kind=copy.kind, is_live=copy.is_live)
                 self.world.services.queue.enqueue(self.world.stack.uid, child.resource)

@@ -199,7 +199,7 @@ class Controller:
             health_marks=FakeMarks(self.wire, heard.on_health_mark),
             snapshots=FakeSnapshots(self.wire, heard.on_stack_snapshot),
             plans=FakePlans(self.wire, heard.on_plan),
-            previews=FakePreviews(self.wire.server),
+            previews=FakePreviews(self.wire.server, self._hasher),
             workload_cluster=workload_cluster,
             remote_clusters=self.remotes,
             share=share,

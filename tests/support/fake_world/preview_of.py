@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,17 @@ from support.units.in_process import InProcess
 NOW = 1_767_225_600.0
 
 
-async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "default", name: str = "shop") -> Preview:
+async def preview_spec(
+    server: FakeServer,
+    spec: Object,
+    *,
+    namespace: str = "default",
+    name: str = "shop",
+    hash_content: Callable[[Object], str] | None = None,
+) -> Preview:
+    """hash_content: makes the keyed hash of a manifest, for a plan."""
     request = make_request(server, spec, namespace=namespace, name=name)
+    request = dataclasses.replace(request, hash_content=hash_content)
     return await previews.make_preview(FakeLiveCluster(server), request, now=NOW, evaluate=lambda _queue: InProcess())
 
 

@@ -10,6 +10,7 @@ from hearth.kube.stack_plan_client import PlanIndex
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.change_plans import PreviewedChange
 from hearth.preview import planned_steps
 from support.fake_world import preview_of
@@ -112,14 +113,19 @@ class FakePlans:
 class FakePreviews:
     """Previews of the Stacks of a fake server."""
 
-    def __init__(self, server: FakeServer) -> None:
+    def __init__(self, server: FakeServer, hashes: HashFunction) -> None:
         self._server = server
+        self._hashes = hashes
 
     async def preview(self, stack: StackObject) -> PreviewedChange:
         """As the port says."""
         present = self._server.get(fake_kinds.STACK.kind, stack.namespace, stack.name)
         preview = await preview_of.preview_spec(
-            self._server, present["spec"], namespace=stack.namespace, name=stack.name
+            self._server,
+            present["spec"],
+            namespace=stack.namespace,
+            name=stack.name,
+            hash_content=self._hashes.of_stack(stack.uid).hash,
         )
         return planned_steps.make_change(preview, generation=present["metadata"]["generation"])
 

@@ -10,6 +10,8 @@ from hearth.model import limits
 from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.field_changes import FieldChange
 from hearth.plan.resource.reversal import Undo, UndoGrade
+from hearth.plan.target import approved_steps
+from hearth.plan.target.approved_steps import ApprovedStep, ContentSeal
 from hearth.preview import planned_steps, previews
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.planned_steps import NotPlannable
@@ -46,6 +48,24 @@ def test_an_update_has_the_paths_of_its_fields_and_no_values() -> None:
             "undo": "reversible",
         },
     )
+
+
+def test_a_step_has_the_hash_of_its_manifest_and_the_paths_that_do_not_count() -> None:
+    seal = ContentSeal(content="k1:2", unknown=("data.host",))
+    change = Change(action=Action.CREATE, resource="web", ref=WEB, seal=seal)
+
+    (step,) = planned_steps.make_change(make_preview(change), generation=4).steps
+
+    assert (step["content"], step["unknownFields"]) == ("k1:2", ["data.host"])
+    assert approved_steps.read_steps([step]) == (ApprovedStep(action="create", ref=WEB, seal=seal),)
+
+
+def test_a_step_with_too_many_unknown_values_has_no_plan() -> None:
+    unknown = tuple(f"f{number}" for number in range(limits.PLAN_FIELDS + 1))
+    change = Change(action=Action.CREATE, resource="web", ref=WEB, seal=ContentSeal(content="k", unknown=unknown))
+
+    with pytest.raises(NotPlannable, match="web has 101 values that are unknown"):
+        planned_steps.make_change(make_preview(change), generation=1)
 
 
 def test_values_unknown_until_run_time_are_listed() -> None:

@@ -92,6 +92,25 @@ def test_a_new_stack_creates_everything_in_order() -> None:
     assert list_actions(preview) == [("a", Action.CREATE), ("b", Action.CREATE)]
 
 
+def seal(value: str) -> tuple[str, tuple[str, ...]]:
+    """The seal of an object that reads another one: its hash, and the paths of its unknown values."""
+
+    async def test(world: FakeWorld) -> None:
+        spec = spec_of({"p": probe(value=1), "b": config(v="${p.status.value}", w=value)})
+        preview = await preview_of.preview_spec(world.server, spec, hash_content=fake_world.HASHER.hash)
+        found.append(find(preview, "b").seal)
+
+    found: list[Any] = []
+    fake_world.run(test)
+    return found[0].content, found[0].unknown
+
+
+def test_a_plan_recognizes_a_manifest_by_a_hash_without_its_unknown_values() -> None:
+    assert seal("x") == seal("x")
+    assert seal("x")[0] != seal("y")[0]
+    assert seal("x")[1] == ("data.v",)
+
+
 def test_an_unchanged_stack_has_no_changes() -> None:
     spec = spec_of({"a": config(v="x"), "p": probe(value=1), "b": config(v="${p.status.value}")})
     assert preview_after(spec, spec).changes == ()

@@ -203,6 +203,8 @@ class StackPreviewer:
     beside: Mapping[ObjectRef, Object]
     kind: Kind | None = None
     form: InstanceForm | None = None
+    hash_content: Callable[[Object], str] | None = None
+    """See `PreviewRequest`."""
     depth: int = 0
     """Number of Stacks that contain this one."""
 
@@ -281,6 +283,7 @@ class StackPreviewer:
             accounts=accounts,
             form=self.form,
             kind=self.kind,
+            hash_content=self.hash_content,
         )
 
     async def _preview_nested(self, nested: NestedStack, sources: Mapping[ObjectRef, Object]) -> Preview:

@@ -35,6 +35,7 @@ from hearth.model import errors, instance_fields, names, object_fields, well_kno
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode, Tenancy
 from hearth.model.text import redaction, times
+from hearth.plan.ownership import apply_obstacles
 from hearth.preview import object_copies
 from hearth.preview.empty_cluster import EmptyCluster
 from hearth.preview.played_world import PlayedFault, PlayedHealth, PlayedObject, Script
@@ -164,9 +165,9 @@ class CaseRun:
             template = object_fields.find(wanted, "spec", "template")
             wanted = {"apiVersion": wanted["apiVersion"], "kind": names.STACK, "spec": {"template": template}}
         spec = dict(object_fields.mapping(wanted, "spec"))
-        spec = object_copies.patch(spec, self._spec)
+        spec = apply_obstacles.patched(spec, self._spec)
         if self._parameters or "parameters" in spec:
-            spec["parameters"] = object_copies.patch(spec.get("parameters"), self._parameters)
+            spec["parameters"] = apply_obstacles.patched(spec.get("parameters"), self._parameters)
         mode = Mode(self._case.tenancy)
         if spec.pop("kubeConfig", None) is not None:
             # The simulated cluster represents the other one, where only the permissions of the kubeconfig apply.
@@ -223,7 +224,7 @@ class CaseRun:
         if form.definer is not None:
             tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
         kind = definition_objects.find_kind(spec)
-        options: Object = object_copies.patch({}, self._spec)
+        options: Object = apply_obstacles.patched({}, self._spec)
         stated = {**self._store_sensitive(form), **({instance_fields.OPTIONS: options} if options else {})}
         wanted = {
             "apiVersion": kind.api_version,
@@ -236,7 +237,7 @@ class CaseRun:
 
     def _store_sensitive(self, form: InstanceForm) -> Object:
         """Return the parameters of an instance. A sensitive value in the test is moved into a Secret."""
-        name, parameters = f"{UNNAMED}-parameters", object_copies.patch({}, self._parameters)
+        name, parameters = f"{UNNAMED}-parameters", apply_obstacles.patched({}, self._parameters)
         clear = {
             key: str(value)
             for key, value in parameters.items()

@@ -32,6 +32,7 @@ logger = structlog.get_logger(__name__)
 
 PREVIEW_SECONDS = 120.0
 """Maximum seconds for one preview: that of a thousand objects takes some 30."""
+IN_PREVIEW = "its plan is being made"
 
 
 @dataclass(slots=True, eq=False)
@@ -209,13 +210,13 @@ class ChangePlanner:
             self._start_preview(stack, identity)
         outcome = self._outcome
         if outcome is None:
-            return self._hold("its plan is being made")
+            return self._hold(IN_PREVIEW)
         if isinstance(outcome, str):
             return self._hold(f"it cannot be planned: {outcome}; change the Stack, or wait", until=retry_at)
         if (outcome.generation, outcome.sources) != (stack.generation, dict(sources)):
             # A user changed the Stack or a source meanwhile: the preview may show another definition.
             self._start_preview(stack, identity)
-            return self._hold("its plan is being made")
+            return self._hold(IN_PREVIEW)
         manifest = self._write_plan(stack, identity, outcome, policy)
         if len(orjson.dumps(manifest)) > limits.PLAN_BYTES:
             self._fail(f"the plan takes more than {limits.PLAN_BYTES // 1024} KiB; make a smaller change")

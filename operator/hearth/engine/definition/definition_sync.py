@@ -16,7 +16,7 @@ import structlog
 
 from hearth.engine import former_stacks, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject, StackPlanObject
-from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore
+from hearth.engine.definition import change_planner, rejections, restored_objects, revision_builder, snapshot_restore
 from hearth.engine.definition.change_planner import ChangePlanner
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
@@ -50,7 +50,8 @@ from hearth.plan.state import internal_errors
 from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
-from hearth.plan.target import change_hold, change_plans, rollback_notes, volume_restore
+from hearth.plan.target import approved_steps, change_hold, change_plans, rollback_notes, volume_restore
+from hearth.plan.target.approved_steps import ApprovedStep, ApprovedSteps
 from hearth.plan.target.change_hold import ChangeHold, HeldChange, HoldReason
 from hearth.plan.target.change_plans import ChangeIdentity, PlanPhase
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target, TargetCause
@@ -62,6 +63,8 @@ from hearth.template.parser import policies
 
 logger = structlog.get_logger(__name__)
 
+STATUS_TAKES = 1.0
+"""Seconds until to look again whether the status was written."""
 KEPT = 8
 """Number of recent definitions whose sensitive texts are redacted. Children no longer contain texts of older ones."""
 
@@ -106,10 +109,17 @@ class DefinitionSync:
     """The plans of changes that need an approval."""
     _approved_plan: StackPlanObject | None = None
     """The approved plan of the change that is being started."""
+    _replaced_plan: str = ""
+    """The UID of the plan of a change that the approved one interrupts; "" for none."""
     _reported_plan: str = ""
     """The UID of the last plan whose end was written to its status."""
     _renews_plan: bool = False
     """Whether the user requested a retry since the spec was last processed, so that a plan that ended is replaced."""
+    _unplanned: tuple[int, TargetCause] | None = None
+    """Revision and cause of the target of which a step waits because the approved plan does not contain it; None for
+    none."""
+    _allowed: tuple[StackPlanObject, tuple[ApprovedStep, ...]] | None = field(default=None, repr=False)
+    """The last plan whose steps were read, with them."""
     source_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
     """The resource versions of the sources of the last accepted or rejected definition."""
     _read_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
@@ -465,16 +475,22 @@ class DefinitionSync:
         hashes, before = {each.number: each.hash for each in known.verified}, self.targets.current
         is_change = change_hold.is_unapproved(choice, hashed, before=before, hashes=hashes)
         is_required = self.options.approval is not None
-        if choice.cause is TargetCause.AUTOMATIC:
+        is_rolling_back = before is not None and before.cause is TargetCause.AUTOMATIC
+        if choice.cause is TargetCause.AUTOMATIC and (self._unplanned is None or not is_rolling_back):
             return None
         identity = ChangeIdentity(
             definition_hash=change_plans.name_change(choice, hashed, hashes=hashes, is_required=is_required),
             base_revision=before.revision if before is not None else EMPTY_REVISION,
             previous_plan=self.targets.handled[APPROVAL],
         )
-        if is_required and not is_change:
+        if is_required and not is_change and self._unplanned is None:
             # A process may have stored the first revision and died before it wrote a status: use its approval up.
             return self.planner.find_approved(stack, identity) if before is None else None
+        if self._unplanned is not None and not self.targets.is_persisted:
+            # The preview reads the target in the status, which is being written.
+            until = self.services.clock.now() + STATUS_TAKES
+            hold = ChangeHold(reason=HoldReason.APPROVAL, until=until, message=change_planner.IN_PREVIEW)
+            return HeldChange(hash=identity.definition_hash, hold=hold)
         found = await self.planner.find_approval(
             stack,
             identity,
@@ -484,6 +500,41 @@ class DefinitionSync:
         )
         self._renews_plan = False
         return HeldChange(hash=identity.definition_hash, hold=found) if isinstance(found, ChangeHold) else found
+
+    @property
+    def plan_uid(self) -> str:
+        """UID of the approved plan that must contain the steps of the change in progress; "" for none."""
+        target, handled = self.targets.current, self.targets.handled.get(APPROVAL, "")
+        is_running = handled and target is not None and not target.is_completed
+        return handled if is_running and change_plans.is_plan(handled) else ""
+
+    def find_approved_steps(self, stack: StackObject) -> ApprovedSteps:
+        """Return the steps that the approved plan of the change in progress allows: none if the plan was deleted."""
+        plan_uid, target = self.plan_uid, self.targets.current
+        plans = self.services.plans.plans_of(stack.namespace, self.uid)
+        plan = next((each for each in plans if each.uid == plan_uid), None)
+        if plan is None or self._allowed is None or self._allowed[0] is not plan:
+            # Verify the signature only once: it covers the whole plan.
+            plan = self.planner.find_plan(stack, plan_uid)
+            self._allowed = (plan, approved_steps.read_steps(plan.spec["steps"])) if plan is not None else None
+        is_rollback = target is not None and target.cause is TargetCause.AUTOMATIC
+        if self._allowed is not None and self.revision is not None:
+            # A plan that was made for the rollback itself has its steps.
+            is_rollback = is_rollback and self._allowed[0].spec["definitionHash"] != self.revision.hash
+        return ApprovedSteps(
+            steps=self._allowed[1] if self._allowed is not None else (),
+            hash_content=self.services.hashes.of_stack(self.uid).hash,
+            is_rollback=is_rollback,
+        )
+
+    def note_unplanned(self, *, is_unplanned: bool) -> None:
+        """Record whether a step waits because the approved plan does not contain it. Another plan is then made."""
+        target = self.targets.current
+        unplanned = (target.revision, target.cause) if is_unplanned and target is not None else None
+        if unplanned != self._unplanned:
+            self._unplanned = unplanned
+            self.schedule.request()
+            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _keep_running(self, choice: TargetChoice, known: RevisionSet) -> TargetChoice | None:
         """Return the choice of what runs while a change waits for an approval; None if nothing has run yet."""
@@ -497,6 +548,9 @@ class DefinitionSync:
     async def _report_begin(self, stack: StackObject) -> None:
         """Write to the approved plan that its change began."""
         plan, self._approved_plan = self._approved_plan, None
+        if replaced := self._replaced_plan:
+            self._replaced_plan = ""
+            await self.planner.note_phase(stack, replaced, PlanPhase.SUPERSEDED, "another approved plan took its place")
         if plan is not None and self.targets.handled.get(APPROVAL) in (plan.uid, None):
             await self.planner.note_phase(stack, plan.uid, PlanPhase.RUNNING, "the change is running")
 
@@ -685,6 +739,7 @@ class DefinitionSync:
         """Start the chosen target. definition_revision, resized: see `TargetContext`."""
         if self._approved_plan is not None:
             # At once with the target, so that the same status records both.
+            self._replaced_plan = self.plan_uid
             self.targets.record_approval(self._approved_plan.uid, is_required=self.options.approval is not None)
         context = TargetContext(
             now=self.services.clock.now(),

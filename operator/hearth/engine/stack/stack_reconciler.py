@@ -167,7 +167,7 @@ class StackReconciler:
             self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
-            if self.definition.has_running_plan:
+            if self.definition.has_running_plan and not self.definition.schedule.is_running:
                 self._tasks.run("report the end of a plan", functools.partial(self.definition.report_end, stack))
         self.reports.report_unproven(stack, planner)
         self._checks.update(
@@ -211,6 +211,8 @@ class StackReconciler:
         # First, because no later plan returns them again.
         self._requests.record_deletions(plan_result.parting)
         self.results.apply_plan(plan_result)
+        if self.definition.plan_uid or self.memory.plan_uid:
+            self._follow_plan()
         self._reads.make_members(planner)
         if plan_result.unconfirmed and self._reads.may_ask:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
@@ -221,6 +223,12 @@ class StackReconciler:
             self._released.update(plan_result.dirty, planner, children)
         self.memory.prune(children)
         return plan_result
+
+    def _follow_plan(self) -> None:
+        """Retry steps that another plan may contain, and request another plan for those that are left."""
+        if self.memory.follow_plan(self.definition.plan_uid):
+            self._services.queue.enqueue(self.uid, DirtyScope.ALL_RESOURCES)
+        self.definition.note_unplanned(is_unplanned=self.memory.has_unplanned)
 
     def _make_plan_input(self, stack: StackObject) -> PlanInput:
         """Return everything that decides the plan, apart from the objects and the in-memory state."""

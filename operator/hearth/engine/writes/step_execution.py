@@ -47,6 +47,8 @@ from hearth.plan.state.steps import (
     Suspend,
     WriteHealthMark,
 )
+from hearth.plan.target import approved_steps
+from hearth.plan.target.approved_steps import OutsidePlan
 
 logger = structlog.get_logger(__name__)
 
@@ -121,6 +123,14 @@ class StepExecutor:
         _, ref, verb = _subject(step)
         if message := self.boundary.find_denial(ref):
             return StepFailure(reason=tenancy.REASON, message=f"cannot {verb} {ref}: it {message}", is_final=True)
+        try:
+            return await self._send_safely(step)
+        except OutsidePlan as excess:
+            message = f"cannot {verb} {ref}: {excess}; it waits until another plan is approved"
+            return StepFailure(reason=approved_steps.REASON, message=message, is_outside_plan=True)
+
+    async def _send_safely(self, step: Step) -> StepResult:
+        """Send the requests of the step, and classify errors. Raises OutsidePlan."""
         try:
             return await self._send(step)
         except Unreachable as error:

@@ -60,7 +60,12 @@ class PlanStep(ApiModel):
     old_object: PlannedObject | None = None
     """Of a replacement: the object that is deleted."""
     fields: list[PlannedField] | None = base.optional_list(limits.PLAN_FIELDS)
-    """Paths of the fields that an update changes, e.g. `spec.replicas`."""
+    """Paths of the fields that an update changes, e.g. `spec.replicas`. The update changes nothing else, so a field that
+    another client changes after the approval stops it."""
+    content: str | None = pydantic.Field(default=None, max_length=128)
+    """Keyed hash of the manifest that the step applies, without unknown values. It reveals no value."""
+    unknown_fields: list[PlannedField] | None = base.optional_list(limits.PLAN_FIELDS)
+    """Paths of the values in the manifest that are unknown until run time. They may have any value."""
     reason: str | None = pydantic.Field(default=None, max_length=limits.PLAN_TEXT)
     """Why the step is necessary."""
     undo: Undo | None = None

@@ -230,14 +230,16 @@ def find_nulls_in_items(stated: Any, live: Sequence[Any], owners: Owners) -> lis
     return items if is_changed else None
 
 
-def patched(value: Object, patch: Object) -> Object:
-    """Return the map after the merge patch."""
-    result = {key: found for key, found in value.items() if key not in patch}
-    for key, inner in patch.items():
-        if isinstance(inner, dict):
-            result[key] = patched(value[key], inner)
-        elif inner is not None:
-            result[key] = inner
+def patched(live: Any, patch: Any) -> Any:
+    """Return the value after a JSON merge patch (RFC 7396)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    result = dict(live) if isinstance(live, Mapping) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = patched(result.get(key), value)
     return result
 
 
@@ -255,6 +257,15 @@ def find_owners(live: Object, *, manager: str = "", with_subresources: bool = Fa
         if each is not entry and (with_subresources or not each.get("subresource"))
     )
     return Owners((entry.get("fieldsV1") or {}) if entry is not None else None, others)
+
+
+def find_owned(live: Object, *, manager: str) -> tuple[str, Node] | None:
+    """Return the version of the record of what a manager applied, and the fields; None without a record."""
+    entries = live["metadata"].get("managedFields") or ()
+    entry = next(
+        (each for each in entries if each.get("manager") == manager and each.get("operation") == "Apply"), None
+    )
+    return (str(entry.get("apiVersion")), entry.get("fieldsV1") or {}) if entry is not None else None
 
 
 def is_named(item: Any, element: str) -> bool:

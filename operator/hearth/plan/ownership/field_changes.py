@@ -94,11 +94,11 @@ def prune(raw: Mapping[str, Any]) -> Object:
 
 
 def find_leaves(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, Any]]:
-    """Yield all scalar values with the paths that `find_changes` uses."""
-    if isinstance(value, dict):
+    """Yield all values without values below them, with the paths that `find_changes` uses."""
+    if isinstance(value, dict) and value:
         for key, inner in value.items():
             yield from find_leaves(inner, (*path, key))
-    elif isinstance(value, list):
+    elif isinstance(value, list) and value:
         for name, inner in zip(name_items(value), value, strict=True):
             yield from find_leaves(inner, (*path, name))
     else:

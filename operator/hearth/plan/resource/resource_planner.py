@@ -504,8 +504,8 @@ def restore_if_stuck(
     # Restoring has its own key, because a rejection of one step does not apply to the other.
     attempt = memory.attempts.get(child.uid)
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step) and attempt.retry_at > now:
-        wakes = (each for each in (status.requeue_at, attempt.retry_at) if each is not None)
-        return dataclasses.replace(status, requeue_at=min(wakes))
+        wakes = (each for each in (status.requeue_at, attempt.wake_at) if each is not None)
+        return dataclasses.replace(status, requeue_at=min(wakes, default=None))
     return dataclasses.replace(status, restore_step=step)
 
 

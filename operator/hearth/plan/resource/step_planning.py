@@ -145,10 +145,11 @@ def _when_due(context: ResourceContext, status: ResourceStatus, step: Step) -> R
     attempt, is_in_flight = context.memory.attempts.get(context.name), context.name in context.memory.in_flight
     if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
+        state = ResourceState.STOPPED if attempt.is_outside_plan else state
         cause = Cause.INTERNAL_ERROR if attempt.is_internal else Cause.OTHER
         status = dataclasses.replace(status, state=state, reason=attempt.reason, cause=cause, message=attempt.message)
         if attempt.retry_at > context.now and not is_in_flight:
-            return dataclasses.replace(status, step=None, requeue_at=attempt.retry_at)
+            return dataclasses.replace(status, step=None, requeue_at=attempt.wake_at)
     return dataclasses.replace(status, step=None) if is_in_flight else status
 
 

@@ -6,6 +6,7 @@ Failures are counted for each attempt ID: a changed target or object has another
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
@@ -100,7 +101,7 @@ class Attempt:
     """Identifies the operation. Another ID resets the count."""
     failures: int
     retry_at: float
-    """Monotonic seconds."""
+    """Monotonic seconds; infinite if only a request or another plan causes a retry."""
     reason: str
     message: str
     is_final: bool
@@ -119,12 +120,19 @@ class Attempt:
     """Whether the last failure was an error of the operator."""
     is_wait: bool = False
     """Whether the last attempt was only too early, which is not a failure."""
+    is_outside_plan: bool = False
+    """Whether the approved plan does not contain the last attempt, so that a person must approve another one."""
+
+    @property
+    def wake_at(self) -> float | None:
+        """Return the time of the next retry in monotonic seconds; None if none is due."""
+        return self.retry_at if math.isfinite(self.retry_at) else None
 
     @property
     def is_exhausted(self) -> bool:
         """Return whether the attempt makes the phase of the Stack end in Failed."""
         limit = self.limit if self.most is None else min(self.limit, self.most)
-        return self.is_final or (self.failures >= limit and not self.is_wait)
+        return self.is_final or (self.failures >= limit and not (self.is_wait or self.is_outside_plan))
 
 
 class ServerResponse(enum.Enum):
@@ -162,6 +170,8 @@ class StepFailure:
     """Whether another Stack's object has the generated name, so that another name helps."""
     is_wait: bool = False
     """Whether the step was only too early, so it never counts as a failure of the resource."""
+    is_outside_plan: bool = False
+    """Whether the approved plan does not contain the step, so that nothing was sent."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +201,8 @@ def after_failure(
     previous = previous if previous is not None and previous.attempt_id == subject else None
     failures = previous.failures + (previous.retry_at not in previous.asks_again_at) if previous is not None else 1
     asks_again_at = previous.asks_again_at if previous is not None else ()
-    delay = backoff.find_delay(failures, first=backoff.first_delay)
+    # Only a person, or another plan, makes a difference: a retry would change the status all the time.
+    delay = math.inf if failure.is_outside_plan else backoff.find_delay(failures, first=backoff.first_delay)
     return Attempt(
         attempt_id=subject,
         failures=failures,
@@ -202,6 +213,7 @@ def after_failure(
         is_final=failure.is_final,
         is_internal=failure.is_internal,
         is_wait=failure.is_wait,
+        is_outside_plan=failure.is_outside_plan,
         limit=backoff.limit,
         most=backoff.most,
         triggers=failure.causes,

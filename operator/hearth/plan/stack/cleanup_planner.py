@@ -456,7 +456,7 @@ class CleanupPlanner:
                 self._index.result.memory_updates.append(AttemptObsolete(key=uid))
             self._index.plan(uid, step=None, wake_at=self._find_next_look(uid, claim, is_leaving=is_leaving, now=now))
         elif attempt is not None and attempt.retry_at > now:
-            self._index.plan(uid, step=None, wake_at=attempt.retry_at)
+            self._index.plan(uid, step=None, wake_at=attempt.wake_at)
         else:
             self._index.plan(uid, step=step, wake_at=None)
 

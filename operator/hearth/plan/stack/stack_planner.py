@@ -375,7 +375,7 @@ class StackPlanner:
                 step = None
             is_failed = step is not None and attempt is not None and attempt.attempt_id == steps.attempt_id(step)
             if attempt is not None and is_failed and attempt.retry_at > now:
-                self._index.plan(key, step=None, wake_at=attempt.retry_at)
+                self._index.plan(key, step=None, wake_at=attempt.wake_at)
             else:
                 self._index.plan(key, step=step, wake_at=None)
         self._parts = tuple(memory.parts)

@@ -12,6 +12,7 @@ from typing import Final
 
 from hearth.model import value_class
 from hearth.model.phases import ConditionType
+from hearth.plan.target import approved_steps
 
 WHY_CHECK: Final = "kubectl stack check {name} -n {namespace} --wait"
 WHY_HISTORY: Final = "kubectl stack history {name} -n {namespace}"
@@ -73,7 +74,7 @@ class ConditionTraits:
 
 TOO_MANY_REMOVED: Final = "TooManyRemoved"
 """The reason of a Stack that waits for consent, because a change removes too many resources."""
-STOPS: Final = (str(ConditionType.STOPPED), TOO_MANY_REMOVED)
+STOPS: Final = (str(ConditionType.STOPPED), TOO_MANY_REMOVED, approved_steps.REASON)
 """The reasons of `Ready` for a Stack that waits for a person."""
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
     ConditionType.PAUSED: ConditionTraits(

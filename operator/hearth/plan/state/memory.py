@@ -66,6 +66,8 @@ class InMemoryState:
     """
 
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    plan_uid: str = ""
+    """UID of the approved plan that restricted the last steps; "" for none."""
     """Failures, by the key of the step that failed."""
     in_flight: dict[str, Step] = field(default_factory=dict)
     """Steps in flight by key. No cache may have their results yet."""
@@ -281,6 +283,19 @@ class InMemoryState:
         self.attempts = {key: backoff.reset(attempt, now=now) for key, attempt in self.attempts.items()}
         self.immutable.clear()
         self.governor.allow(now=now)
+
+    @property
+    def has_unplanned(self) -> bool:
+        """Return whether a step waits because the approved plan does not contain it."""
+        return any(attempt.is_outside_plan for attempt in self.attempts.values())
+
+    def follow_plan(self, plan_uid: str) -> bool:
+        """Forget the steps that an earlier plan did not contain; return whether there were any. plan_uid: "" for none."""
+        is_other, self.plan_uid = plan_uid != self.plan_uid, plan_uid
+        if not (is_other and self.has_unplanned):
+            return False
+        self.attempts = {key: attempt for key, attempt in self.attempts.items() if not attempt.is_outside_plan}
+        return True
 
     @property
     def has_open_runs(self) -> bool:

@@ -18,6 +18,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import TOO_MANY_REMOVED, ExtraCondition
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.plan.target import approved_steps
 
 NAMED_AT_MOST = 20
 """Maximum entries of a list in the status."""
@@ -115,16 +116,18 @@ def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[Breakpoint
 
 
 def is_stopped(planner: StackPlanner, memory: InMemoryState) -> bool:
-    """Return whether a resource waits at a breakpoint, or deletions wait for consent, and no other step can proceed.
+    """Return whether a resource waits at a breakpoint or for a person's consent, and no other step can proceed.
 
     The obsolete objects are checked only if a resource waits.
     """
     is_moving = planner.ready_steps or memory.in_flight or planner.kinds.unsynced
     if is_moving or planner.by_state[ResourceState.PROGRESSING] or planner.by_state[ResourceState.RETRYING]:
         return False
-    if next(find_waits(planner), None) is None and not has_excess(planner):
+    unplanned = {key for key, attempt in memory.attempts.items() if attempt.is_outside_plan}
+    if next(find_waits(planner), None) is None and not has_excess(planner) and not unplanned:
         return False
-    return not any(child.deleting or uid in planner.requeues for uid, child in planner.cleanup.children.items())
+    waiting = planner.requeues.keys() - unplanned
+    return not any(child.deleting or uid in waiting for uid, child in planner.cleanup.children.items())
 
 
 def has_excess(planner: StackPlanner) -> bool:
@@ -147,8 +150,16 @@ def explain_excess(planner: StackPlanner, address: StackAddress) -> str:
     )
 
 
-def find_stop(planner: StackPlanner, address: StackAddress) -> tuple[str, str]:
+def explain_unplanned(memory: InMemoryState) -> str:
+    """Describe the writes that the approved plan does not contain; "" without one."""
+    waiting = [attempt.message for _, attempt in sorted(memory.attempts.items()) if attempt.is_outside_plan]
+    return enumeration.enumerate_clauses(waiting, count=len(waiting)) if waiting else ""
+
+
+def find_stop(planner: StackPlanner, memory: InMemoryState, address: StackAddress) -> tuple[str, str]:
     """Return reason and message of `Ready` for a stopped Stack. address: the Stack."""
+    if unplanned := explain_unplanned(memory):
+        return approved_steps.REASON, unplanned
     if next(find_waits(planner), None) is None:
         return TOO_MANY_REMOVED, explain_excess(planner, address)
     return ConditionType.STOPPED, explain(planner, address)

@@ -12,6 +12,7 @@ from hearth.plan.resource import enforcement, readiness
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.target import approved_steps
 
 AT_MOST = 20
 
@@ -43,15 +44,17 @@ def _find_externals(planner: StackPlanner) -> Iterator[tuple[str, ResourceStatus
 def _find_names(planner: StackPlanner) -> list[str]:
     """Find the names of the first problematic resources, sorted so that a restart does not change them."""
     found: list[str] = []
-    for state in (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.WAITING):
+    for state in (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.STOPPED, ResourceState.WAITING):
         if planner.by_state[state] and len(found) < AT_MOST:
             found += heapq.nsmallest(AT_MOST - len(found), _find_in(planner, state))
     return found
 
 
 def _find_in(planner: StackPlanner, state: ResourceState) -> Iterator[str]:
-    """Find the resources in one state, except resources that only wait for others."""
+    """Find the resources in one state, except resources that only wait for others, or at a breakpoint."""
     names = planner.by_state[state]
+    if state is ResourceState.STOPPED:
+        return (name for name in names if planner.statuses[name].reason == approved_steps.REASON)
     if state is not ResourceState.WAITING:
         return iter(names)
     return (name for name in names if planner.statuses[name].cause is not Cause.ORDER)

@@ -34,6 +34,7 @@ from hearth.plan.state.steps import (
 from hearth.plan.status import breakpoint_waits, check_result, deletion_blockers, problems
 from hearth.plan.status.breakpoint_waits import StackAddress
 from hearth.plan.status.check_result import CheckResult
+from hearth.plan.target import approved_steps
 from hearth.plan.target.change_hold import HeldChange, HoldReason
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
 
@@ -235,7 +236,10 @@ def find_ready_reason(
     if is_complete(status_input, planner):
         return _describe_end(status_input, planner)
     if _progress(status_input, planner, memory) == "Stopped":
-        return breakpoint_waits.find_stop(planner, status_input.address)
+        reason, message = breakpoint_waits.find_stop(planner, memory, status_input.address)
+        if reason == approved_steps.REASON and status_input.held is not None:
+            message = f"{message}; {status_input.held.hold.message}"
+        return reason, message
     reason, message = _find_problem(planner, memory)
     message = "; ".join((message, *find_circle(status_input, planner))) if message else ""
     if status_input.is_deleting:

@@ -179,6 +179,11 @@ def read_identity(spec: Mapping[str, Any]) -> ChangeIdentity:
     )
 
 
+def is_plan(handled: str) -> bool:
+    """Return whether the record of the last approval is the UID of a plan, and not the time since when changes need one."""
+    return not handled.endswith("Z")
+
+
 def find_expiry(created_at: str, spec: Mapping[str, Any]) -> float:
     """Return when a genuine plan expires, in seconds since the epoch."""
     return times.parse_time(created_at) + times.parse_duration(spec["validFor"])

@@ -42,6 +42,7 @@ OWN_RULE = "readyWhen of an external object may use only that object, params, co
 EVENT = "Event reports what happened, and the API server deletes it within hours; remove the resource"
 REFUSED = {
     ("apps", "ControllerRevision"): "ControllerRevision stores revisions of Stacks; remove the resource",
+    (names.GROUP, "StackPlan"): "StackPlan is created by the operator for people who approve it; remove the resource",
     ("", "Event"): EVENT,
     ("events.k8s.io", "Event"): EVENT,
 }

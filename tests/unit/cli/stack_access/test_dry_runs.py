@@ -10,7 +10,7 @@ import pytest
 from hearth.cli.stack_access import dry_runs
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.preview import object_copies
+from hearth.plan.ownership import apply_obstacles
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from hearth.preview import object_copies
     ],
 )  # fmt: skip
 def test_a_file_is_merged_as_kubectl_does(old: Object, new: Object, now: Object, merged: Object) -> None:
-    assert object_copies.patch(now, dry_runs.merge_three(old, new, now)) == merged
+    assert apply_obstacles.patched(now, dry_runs.merge_three(old, new, now)) == merged
 
 
 def stack(*entries: Any, **annotations: str) -> Object:

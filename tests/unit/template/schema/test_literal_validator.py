@@ -102,6 +102,15 @@ from support.units.templates.invalid_templates import (
             in_resource("{manifest: {apiVersion: apps/v1, kind: ControllerRevision, revision: 1}}"),
             [(f"{A}.manifest.kind", "ControllerRevision stores revisions of Stacks; remove the resource")],
         ),
+        (
+            in_resource("{manifest: {apiVersion: hearth.dev/v1alpha1, kind: StackPlan}}"),
+            [
+                (
+                    f"{A}.manifest.kind",
+                    "StackPlan is created by the operator for people who approve it; remove the resource",
+                )
+            ],
+        ),
         *(
             (
                 in_resource(f"{{manifest: {{apiVersion: {version}, kind: Event}}}}"),
@@ -133,6 +142,7 @@ from support.units.templates.invalid_templates import (
         "status",
         "namespace of a cluster-wide object",
         "how revisions are stored",
+        "a plan",
         "what happened",
         "what happened, in the newer API",
     ],
