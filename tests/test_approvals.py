@@ -316,3 +316,18 @@ async def test_a_plan_that_runs_is_not_superseded(world: FakeWorld) -> None:
 
     assert world.server.get(PLAN, "default", running["metadata"]["name"])["status"]["phase"] == "Running"
     assert find_plan(world)["status"]["phase"] == "Pending"
+
+
+@fake_world.in_world
+async def test_without_the_list_of_plans_nothing_starts(world: FakeWorld) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakePlans, "is_synced", False)
+        world.server.create(make_stack(1), manager=USER)
+        await world.start_controller()
+        await world.wait(60.0)
+        assert (world.server.list_all(PLAN), read_ready(world)[0]) == ([], "WaitingForApproval")
+        assert len(world.traffic.requests) < 20
+    await world.wait(10.0)
+    await approve(world)
+
+    assert find_values(world) == [1]

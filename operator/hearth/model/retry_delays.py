@@ -79,6 +79,8 @@ FAILED_RUN = RetryDelay("rerun failed work", 30.0, 300.0)
 """The failed run may have had side effects, and until then its object and log can be inspected."""
 PLAN = RetryDelay("plan a change that needs an approval", 60.0, 60.0)
 """A preview of many objects is expensive, and a person waits anyway."""
+PLANS = RetryDelay("find the StackPlans after the start", 2.0, 2.0)
+"""The first list usually takes less than a second, and nothing is sent."""
 START = RetryDelay("connect to the API server at the start", 2.0, 2.0)
 """The operator does nothing before."""
 NOTIFICATION = RetryDelay("send a notification", 1.0, 60.0)

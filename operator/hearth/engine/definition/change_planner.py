@@ -80,8 +80,10 @@ class ChangePlanner:
         self._has_outcome_news = False
         policy = self._add_authors(stack, policy)
         if not self.services.plans.is_synced:
-            self._seen = ()
-            return self._hold("the list of StackPlans is not known yet")
+            # The list may be denied, so look again only after a while.
+            self._seen = self._list_versions(stack)
+            problem = "the operator has not listed the StackPlans yet; it needs the right to do so"
+            return self._hold(problem, retry_at=self.services.clock.now() + retry_delays.PLANS.first)
         plan = await self._find_plan(stack, identity, policy, renews=renews)
         if plan is not None:
             found = await self._judge(stack, plan)
@@ -197,8 +199,8 @@ class ChangePlanner:
             await self._write_phase(plan, phase, message)
         return self._hold(message, until=until)
 
-    def _hold(self, message: str, *, until: float = math.inf) -> ChangeHold:
-        return ChangeHold(reason=HoldReason.APPROVAL, until=until, message=message)
+    def _hold(self, message: str, *, until: float = math.inf, retry_at: float = math.inf) -> ChangeHold:
+        return ChangeHold(reason=HoldReason.APPROVAL, until=until, retry_at=retry_at, message=message)
 
     async def _make_plan(
         self, stack: StackObject, identity: ChangeIdentity, policy: ApprovalPolicy, sources: Mapping[str, str]
@@ -212,7 +214,7 @@ class ChangePlanner:
         if outcome is None:
             return self._hold(IN_PREVIEW)
         if isinstance(outcome, str):
-            return self._hold(f"it cannot be planned: {outcome}; change the Stack, or wait", until=retry_at)
+            return self._hold(f"it cannot be planned: {outcome}; change the Stack, or wait", retry_at=retry_at)
         if (outcome.generation, outcome.sources) != (stack.generation, dict(sources)):
             # A user changed the Stack or a source meanwhile: the preview may show another definition.
             self._start_preview(stack, identity)
@@ -225,7 +227,7 @@ class ChangePlanner:
         if plan is None:
             name = manifest["metadata"]["name"]
             problem = f"StackPlan {name} exists and is not the plan of this change; delete it"
-            return self._hold(problem, until=now + retry_delays.PLAN.first)
+            return self._hold(problem, retry_at=now + retry_delays.PLAN.first)
         return await self._judge(stack, plan)
 
     def _write_plan(

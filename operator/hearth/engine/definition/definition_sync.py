@@ -195,7 +195,7 @@ class DefinitionSync:
         """Seconds until the change that waits may start; infinite without one."""
         if self.held is None:
             return math.inf
-        return self.held.hold.until - self.services.clock.now()
+        return min(self.held.hold.until, self.held.hold.retry_at) - self.services.clock.now()
 
     def _has_hold_ended(self, stack: StackObject) -> bool:
         """Return whether the change that waits may start: also earlier than expected, if the clock was set back."""
@@ -620,7 +620,7 @@ class DefinitionSync:
         await self._activate_revision(stack, choice, choice.revision or EMPTY_REVISION)
         if self.rejection is not None:
             # What runs cannot be read. The change may start before it can.
-            left = change.hold.until - self.services.clock.now()
+            left = min(change.hold.until, change.hold.retry_at) - self.services.clock.now()
             self.schedule.put_off(min(left, retry_delays.AWAY_CLUSTER.first))
 
     def on_snapshot_changed(self, name: str) -> None:

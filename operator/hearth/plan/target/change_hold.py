@@ -7,6 +7,7 @@ is in the signed status, so a restart changes nothing.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -33,6 +34,8 @@ class ChangeHold:
     reason: HoldReason
     until: float
     """Seconds since the epoch: earliest end of the wait; infinite if only a user ends it."""
+    retry_at: float = math.inf
+    """Seconds since the epoch: when to look again, if only the operator knows that it must."""
     message: str = ""
     """What a user can do, unless the reason alone says it."""
 
