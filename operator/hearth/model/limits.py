@@ -491,12 +491,16 @@ PAGE_SESSIONS, PAGE_USER_SESSIONS = 200, 4
 """Sessions of one server of the page for a team, and of one user: one per token."""
 PAGE_SESSION_REQUESTS = PAGE_STREAMS + 10
 """Requests of one session at the same time, streams included."""
-PAGE_REQUESTS = 1_000
-"""Requests of all sessions at the same time, streams included."""
+PAGE_REQUESTS, PAGE_USER_REQUESTS = 1_000, 2 * PAGE_SESSION_REQUESTS
+"""Requests of all sessions at the same time, and of all sessions of one user, streams included."""
+PAGE_READ_BYTES, PAGE_USER_READ_BYTES, PAGE_READS_BYTES = 32 * 2**20, 48 * 2**20, 96 * 2**20
+"""Size of the lists, as JSON, that one page is made from, that one user reads at the same time, and that all users read at
+the same time. The objects take five times as much memory, and the limit of the Deployment is 1 GiB.
+"""
 PAGE_SESSION_IDLE, PAGE_SESSION_AGE = 600.0, 3_600.0
 """Seconds without a request, and seconds since its start, after which a session ends. The next request opens a new one."""
-PAGE_CONNECTIONS = 1_000
-"""Connections of browsers and proxies. Those without a signed-in user are closed first. With TLS and a form in progress,
+PAGE_CONNECTIONS, PAGE_USER_CONNECTIONS = 1_000, 100
+"""Connections of browsers and proxies. Those without a signed-in user, or with one who has more than these, are closed first. With TLS and a form in progress,
 each takes 430 KiB, so all of them fit in the memory limit of the Deployment.
 """
 PAGE_FAILED_SIGN_INS, PAGE_FAILED_SIGN_IN_SECONDS = 10, 60.0
@@ -507,8 +511,12 @@ PAGE_REVIEWS = 8
 """Tokens that the page checks at the same time."""
 PAGE_SESSION_IN_FLIGHT = 8
 """Requests that one session sends to the API server at the same time."""
+PAGE_LISTS = 8
+"""Lists of Stacks that are read at the same time, for all users of a page."""
 PAGE_PREVIEWS = 2
 """Previews that run at the same time, for all users of the page of a team."""
+PAGE_PREVIEW_WAIT = 20.0
+"""Seconds that a preview waits for the previews of others."""
 PAGE_FORM_BYTES = 64 * 1024
 """Size of one request to the page: the longest field of a form is a reason of 1,024 characters."""
 PAGE_REVISIONS = 10

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 from urllib import parse
@@ -20,7 +20,7 @@ from hearth.cli.page.access_rules import ACTION_TOKEN
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
 from hearth.cli.page.rendering import PartRenderer, Parts, Renderer
 from hearth.cli.page.stack_source import StackSource
-from hearth.cli.stack_access import evidence, following, revisions, stack_locations
+from hearth.cli.stack_access import evidence, following, read_budgets, revisions, stack_locations
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
@@ -62,7 +62,8 @@ class Handlers:
         self._silences_engine = silences_engine
         self._own_previews = asyncio.Semaphore(1)
         """A preview runs the engine on a copy of the Stack: one at a time."""
-        self._all_previews = previews or asyncio.Semaphore(1)
+        self.all_previews = previews or asyncio.Semaphore(1)
+        """Previews of all users."""
         self._renderer = renderer
         self._parts = PartRenderer(source, renderer)
         self._updates = Updates()
@@ -76,8 +77,10 @@ class Handlers:
         namespace = self._find_namespace(request)
         try:
             parts = await self._parts.make_list(namespace)
+            read_budgets.begin_again()
         except errors.ApiStatusError as refused:
-            if not refused.is_forbidden or self._source.namespace:
+            is_too_large = refused.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and not namespace
+            if not (refused.is_forbidden or is_too_large) or self._source.namespace:
                 raise
             return self._reply(request, "namespace.html", {"message": safe_text.one_line(refused)}, status=refused.code)
         updates = f"updates?{parse.urlencode({'namespace': namespace})}" if namespace else "updates"
@@ -175,7 +178,7 @@ class Handlers:
             raise web.HTTPBadRequest(text="there is no such revision")
         if self._silences_engine:
             stack_previews.silence_engine()
-        async with self._own_previews, self._all_previews:
+        async with self._take_preview_turn():
             session = self._source.session
             stack = await stack_locations.read(session, location)
             found = await stack_previews.preview_rollback(session, stack, int(text), tenancy=Tenancy())
@@ -195,13 +198,25 @@ class Handlers:
             raise web.HTTPNotFound(text=f"{location.name} has no object of {resource!r}")
         if self._silences_engine:
             stack_previews.silence_engine()
-        async with self._own_previews, self._all_previews:
+        async with self._take_preview_turn():
             preview = await stack_previews.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
         fields = shown_resource.compare(snapshot, child, preview)
         query = parse.urlencode({"resource": resource, "object": object_})
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
         values |= {"back_path": f"{rendering.make_path(location)}/resource?{query}"}
         return self._reply(request, "compare.html", values | describe_target(location))
+
+    @contextlib.asynccontextmanager
+    async def _take_preview_turn(self) -> AsyncIterator[None]:
+        """Wait until this user and the server may run a preview. Raises HTTPServiceUnavailable."""
+        async with contextlib.AsyncExitStack() as turns:
+            try:
+                async with asyncio.timeout(limits.PAGE_PREVIEW_WAIT):
+                    await turns.enter_async_context(self._own_previews)
+                    await turns.enter_async_context(self.all_previews)
+            except TimeoutError:
+                raise web.HTTPServiceUnavailable(text="too many previews run at the moment; try again later") from None
+            yield
 
     async def show_history(self, request: web.Request) -> web.StreamResponse:
         """Show the newest revisions: their authors, their outcome, and their changes."""
@@ -492,6 +507,7 @@ async def send(request: web.Request, response: web.StreamResponse, changes: Chan
             events = await changes.read()
         except (errors.ApiStatusError, errors.Unreachable) as error:
             events = changes.on_problem(safe_text.one_line(error) or "the API server does not answer")
+        read_budgets.begin_again()
         if not events and loop.time() - written_at > HEARTBEAT:
             events = b": still here\n\n"
         if events:

@@ -15,6 +15,7 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK, STACK_SNAPSHOT
@@ -30,8 +31,13 @@ KEPT: Final = 4
 class StackSource:
     """Snapshots of Stacks, and the list of all Stacks of a namespace."""
 
-    def __init__(self, session: Session, *, namespace: str) -> None:
-        """namespace: "" for all."""
+    def __init__(
+        self, session: Session, *, namespace: str, kept: int = KEPT, list_turns: asyncio.Semaphore | None = None
+    ) -> None:
+        """namespace: "" for all; kept: number of snapshots that are reused; list_turns: of all users of a server."""
+        self._kept = kept
+        self.list_turns = list_turns or asyncio.Semaphore(limits.PAGE_LISTS)
+        """Users who open their lists at the same time must not fill the memory."""
         self.session = session
         self.namespace = namespace
         self._reader = StackReader(session, with_groups=True)
@@ -62,7 +68,7 @@ class StackSource:
             if known is None or is_new or loop.time() - known[1] > FRESH_SECONDS:
                 known = await self._reader.read(location), loop.time()
             self._taken[location] = known
-            if len(self._taken) > KEPT:
+            if len(self._taken) > self._kept:
                 self._taken.popitem(last=False)
             return known[0]
 
@@ -97,5 +103,6 @@ class StackSource:
 
     async def list(self, namespace: str) -> list[StackState]:
         """Return all Stacks, ResourceGroups and instances of a namespace, "" for all. Raises ApiStatusError and Unreachable."""
-        kinds = await stack_locations.list_kinds(self.session)
-        return await stack_locations.list_all(self.session, namespace, kinds)
+        async with self.list_turns:
+            kinds = await stack_locations.list_kinds(self.session)
+            return await stack_locations.list_all(self.session, namespace, kinds)

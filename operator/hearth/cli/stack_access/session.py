@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
 
+from hearth.cli.stack_access import read_budgets
+from hearth.cli.stack_access.read_budgets import ForeignBudget, ListTooLarge
 from hearth.kube.client import JSON, api_requests
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -33,8 +34,6 @@ RECONNECT: Final = 1.0
 PAGE_SIZE: Final = 500
 PAGES_AT_MOST: Final = 200
 """Pages of one list. A server could otherwise announce further pages forever."""
-FOREIGN_BYTES: Final = 64 * 2**20
-"""Size of all lists, as JSON, that foreign servers may add to one snapshot of a Stack."""
 FOREIGN_SECONDS: Final = 10.0
 """Time that one foreign server may take for all pages of a list."""
 
@@ -67,32 +66,6 @@ def naming_the_installation(kind: Kind) -> Iterator[None]:
         if not refused.is_not_found or kind.group != names.GROUP or is_object:
             raise
         raise NotInstalled(kind) from refused
-
-
-class ListTooLarge(errors.ApiStatusError):
-    """A server sends more objects of a kind than this program reads."""
-
-    def __init__(self, kind: Kind, limit: str) -> None:
-        """limit: the exceeded one, for example `200 pages`."""
-        message = f"the list of {kind.plural} has more than {limit}, and is not read"
-        super().__init__(code=413, status={"message": message})
-
-
-@dataclass(slots=True)
-class ForeignBudget:
-    """The bytes that all foreign servers together may add to one snapshot of a Stack."""
-
-    left: int = FOREIGN_BYTES
-
-    def reset(self) -> None:
-        """Begin another snapshot."""
-        self.left = FOREIGN_BYTES
-
-    def spend(self, kind: Kind, answer: Object) -> None:
-        """Count an answer. Raises ListTooLarge beyond the budget."""
-        self.left -= len(orjson.dumps(answer))
-        if self.left < 0:
-            raise ListTooLarge(kind, f"{FOREIGN_BYTES // 2**20} MiB, together with the lists before it")
 
 
 class Session:
@@ -168,6 +141,8 @@ class Session:
                         answer = await self.connection.request("GET", path, query=query, accept=accept)
                     if self._budget is not None:
                         self._budget.spend(kind, answer)
+                    if (meter := read_budgets.CURRENT.get()) is not None:
+                        meter.spend(kind, answer)
                     # The items of a list have neither apiVersion nor kind.
                     found += [
                         {"apiVersion": kind.api_version, "kind": kind.name, **item}

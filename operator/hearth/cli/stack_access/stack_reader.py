@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hearth.cli.stack_access import revisions, stack_locations
+from hearth.cli.stack_access.read_budgets import ForeignBudget
 from hearth.cli.stack_access.revisions import StoredRevisions
-from hearth.cli.stack_access.session import ForeignBudget, Session, refuse_connection
+from hearth.cli.stack_access.session import Session, refuse_connection
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState

@@ -25,6 +25,8 @@ from hearth.cli.page import access_rules, handlers, server
 from hearth.cli.page.access_rules import ACTION_TOKEN
 from hearth.cli.page.handlers import FRAGMENT, NAME, VERB, Handlers
 from hearth.cli.page.rendering import Renderer
+from hearth.cli.stack_access import read_budgets
+from hearth.cli.stack_access.read_budgets import MemoryInUse, ReadMeter
 from hearth.cli.team_page import request_rules, sealed_cookies
 from hearth.cli.team_page.request_rules import BadHeaders, FailedSignIns, PageAddress, Verdict
 from hearth.cli.team_page.sealed_cookies import CookieRefused, PageKey
@@ -207,7 +209,10 @@ class TeamServer:
         self.on_user(request)
         if self._sessions.requests >= limits.PAGE_REQUESTS:
             raise ServerBusy("too many people use this page right now; try again later")
-        with session.use(asyncio.get_running_loop().time):
+        if self._sessions.count_requests(session.user) >= limits.PAGE_USER_REQUESTS:
+            raise ServerBusy("you have too many requests in progress; close some tabs")
+        meter = ReadMeter(session.memory, most=limits.PAGE_READ_BYTES)
+        with session.use(asyncio.get_running_loop().time), read_budgets.metering(meter):
             return await handler(request)
 
     def _explain(self, request: web.Request, error: web.HTTPException | errors.HearthError) -> web.Response:
@@ -217,8 +222,8 @@ class TeamServer:
                 return self._render_sign_in(request, str(error), status=HTTPStatus.UNAUTHORIZED)
             case errors.ApiStatusError(code=HTTPStatus.UNAUTHORIZED):
                 return self._render_sign_in(request, EXPIRED, status=HTTPStatus.UNAUTHORIZED)
-            case ServerBusy():
-                self._metrics.count_limit("page-requests")
+            case ServerBusy() | MemoryInUse():
+                self._metrics.count_limit("page-requests" if isinstance(error, ServerBusy) else "page-memory")
                 return server.show_error(request, self._renderer, web.HTTPServiceUnavailable(text=str(error)))
             case _:
                 return server.show_error(request, self._renderer, error)
@@ -403,7 +408,7 @@ async def serve(options: PageOptions, sessions: UserSessions) -> AsyncIterator[t
     )
     await runner.setup()
     gate = make_gate(runner, certificate, metrics)
-    team.on_user = lambda request: gate.trust(request.protocol)
+    team.on_user = lambda request: gate.trust(request.protocol, request[SESSION].user)
     upkeep = supervision.start(keep_up(sessions, certificate), name="upkeep of the page")
     try:
         yield await listen(gate, health, options)
@@ -432,6 +437,7 @@ def make_gate(runner: web.AppRunner, certificate: PageCertificate | None, metric
         runner.server,
         certificate.context if certificate is not None else None,
         most=limits.PAGE_CONNECTIONS,
+        most_of_owner=limits.PAGE_USER_CONNECTIONS,
         on_limit=lambda _: metrics.count_limit("page-connections"),
     )
 

@@ -22,6 +22,7 @@ from hearth import supervision
 from hearth.cli.page.handlers import Handlers
 from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
+from hearth.cli.stack_access.read_budgets import ReadMemory
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import safe_text
 from hearth.kube.auth import credentials
@@ -116,6 +117,7 @@ class UserSession:
     source: StackSource
     handlers: Handlers
     action_token: str
+    memory: ReadMemory
     opened_at: float
     used_at: float
     requests: int = 0
@@ -176,6 +178,10 @@ class UserSessions:
         self._locks: weakref.WeakValueDictionary[bytes, asyncio.Lock] = weakref.WeakValueDictionary()
         self._reviews = asyncio.Semaphore(limits.PAGE_REVIEWS)
         self._previews = asyncio.Semaphore(limits.PAGE_PREVIEWS)
+        self._memory = ReadMemory(limits.PAGE_READS_BYTES)
+        self._memories: weakref.WeakValueDictionary[str, ReadMemory] = weakref.WeakValueDictionary()
+        """By user, the memory of the reads of all their sessions."""
+        self._list_turns = asyncio.Semaphore(limits.PAGE_LISTS)
         self._closing: dict[asyncio.Task[None], UserSession] = {}
 
     def __len__(self) -> int:
@@ -185,6 +191,11 @@ class UserSessions:
     def requests(self) -> int:
         """Return the requests in progress, streams and those of closing sessions included."""
         return sum(session.requests for session in (*self._sessions.values(), *self._closing.values()))
+
+    def count_requests(self, user: str) -> int:
+        """Return the requests in progress of all sessions of a user."""
+        sessions = (*self._sessions.values(), *self._closing.values())
+        return sum(session.requests for session in sessions if session.user == user)
 
     def find(self, token: str, *, can_sign_out: bool) -> UserSession | None:
         """Return the open session of a token. can_sign_out: whether the token is in our cookie."""
@@ -224,7 +235,7 @@ class UserSessions:
             return session
 
     def _make(self, user: str, token: str, connection: Connection, *, can_sign_out: bool) -> UserSession:
-        source = StackSource(Session(connection), namespace="")
+        source = StackSource(Session(connection), namespace="", kept=0, list_turns=self._list_turns)
         action_token = self._options.make_action_token(token)
         renderer = Renderer(
             root="/",
@@ -242,6 +253,7 @@ class UserSessions:
             source=source,
             handlers=Handlers(source, renderer, previews=self._previews, silences_engine=False),
             action_token=action_token,
+            memory=self._memories.setdefault(user, ReadMemory(limits.PAGE_USER_READ_BYTES, whole_memory=self._memory)),
             opened_at=now,
             used_at=now,
         )

@@ -157,8 +157,8 @@ class GateConnection:
     """Waits for the first byte and then for the end of the handshake."""
     handler: RequestHandler | None = None
     """Serves one connection. Its transport is None before the handshake and after the end."""
-    is_trusted: bool = False
-    """Whether the peer knows the secret path."""
+    owner: str | None = None
+    """The user who is known to send the requests, "" if the peer knows the secret path; None for strangers."""
 
     @property
     def is_open(self) -> bool:
@@ -187,14 +187,16 @@ class ConnectionGate:
         context: ssl.SSLContext | None,
         *,
         most: int = limits.WEBHOOK_CONNECTIONS,
+        most_of_owner: int | None = None,
         on_limit: Callable[[str], None] = lambda _limit: None,
     ) -> None:
-        """context: None for connections without TLS; most: connections at the same time; on_limit: gets the name of the
-        limit when it is reached.
+        """context: None for connections without TLS; most: connections at the same time; most_of_owner: connections of one
+        owner that are trusted, None for all; on_limit: gets the name of the limit when it is reached.
         """
         self._make_handler = make_handler
         self._context = context
         self._most = most
+        self._most_of_owner = most_of_owner if most_of_owner is not None else most
         self._on_limit = on_limit
         self._connections: dict[GateConnection, None] = {}
         """The open connections, oldest first."""
@@ -230,11 +232,13 @@ class ConnectionGate:
             listening.close()
         self._connections.clear()
 
-    def trust(self, handler: object) -> None:
-        """Keep the connection of this handler when others must be closed."""
-        for each in self._connections:
-            if each.handler is handler:
-                each.is_trusted = True
+    def trust(self, handler: object, owner: str = "") -> None:
+        """Keep the connection of this handler when others must be closed. owner: a user, whose trusted connections are few."""
+        connection = next((each for each in self._connections if each.handler is handler), None)
+        if connection is None or connection.owner == owner:
+            return
+        own = sum(each.owner == owner and each.is_open for each in self._connections)
+        connection.owner = owner if own < self._most_of_owner else None
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -255,7 +259,7 @@ class ConnectionGate:
             return
         self._connections = {each: None for each in self._connections if each.is_open}
         if len(self._connections) >= self._most:
-            others = (each for each in self._connections if not each.is_trusted)
+            others = (each for each in self._connections if each.owner is None)
             oldest = next(others, None) or next(iter(self._connections))
             del self._connections[oldest]
             oldest.abort()

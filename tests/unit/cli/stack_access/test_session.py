@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from hearth.cli.stack_access import stack_locations
-from hearth.cli.stack_access.session import ForeignBudget, ListTooLarge, NotInstalled, Session
+from hearth.cli.stack_access.read_budgets import ForeignBudget, ListTooLarge
+from hearth.cli.stack_access.session import NotInstalled, Session
 from hearth.cli.stack_access.stack_locations import UnknownType
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.kube.auth import credentials

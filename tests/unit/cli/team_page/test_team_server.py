@@ -505,7 +505,8 @@ async def test_a_slow_reader_delays_nobody(team: Team, monkeypatch: pytest.Monke
     numbers = iter(range(1_000_000))
 
     def answer(_: object) -> dict[str, Any]:
-        large = [stack_page.make_stack(phase=f"{next(numbers)}{'x' * 100_000}") for _ in range(10)]
+        phases = {f"large-{number}": f"{next(numbers)}{'x' * 100_000}" for number in range(10)}
+        large = [make_stack(name) | {"status": {"phase": phase}} for name, phase in phases.items()]
         return {"items": large}
 
     api.script[f"GET {team_page.STACKS}"] = answer
@@ -531,6 +532,86 @@ async def test_requests_of_one_user_are_bounded(team: Team, monkeypatch: pytest.
 
         assert (await team.get("/", ANNA)).status == 503
         assert (await team.get("/", BEN)).status == 200
+
+
+async def test_requests_of_all_sessions_of_one_user_are_bounded(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_USER_REQUESTS", 1)
+    team.cluster.users["second-token-of-anna"] = "anna@example.com"
+    await team.get("/", ANNA)
+    session = team.sessions.find(ANNA, can_sign_out=False)
+    assert session is not None
+    with session.use(asyncio.get_running_loop().time):
+        refused = await team.get("/", "second-token-of-anna")
+        assert (await team.get("/", BEN)).status == 200
+
+    assert (refused.status, "close some tabs" in refused.text) == (503, True)
+    assert (await team.get("/", "second-token-of-anna")).status == 200
+
+
+def make_large_stacks(count: int) -> list[dict[str, Any]]:
+    """Stacks of 10 KB each."""
+    return [make_stack(f"large-{number}") | {"spec": {"padding": "x" * 10_000}} for number in range(count)]
+
+
+async def test_a_user_with_too_many_objects_chooses_a_namespace(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PAGE_READ_BYTES", 100_000)
+    team.cluster.stacks[ANNA] = make_large_stacks(20)
+
+    refused, in_namespace = await team.get("/", ANNA), await team.get("/?namespace=prod", ANNA)
+
+    assert refused.status == 413
+    assert "the list of stacks has more than" in refused.text
+    assert 'name="namespace"' in refused.text
+    assert in_namespace.status == 200
+
+
+async def test_reads_of_one_user_leave_memory_for_others(team: Team) -> None:
+    team.cluster.users["second-token-of-anna"] = "anna@example.com"
+    await team.get("/", ANNA)
+    session = team.sessions.find(ANNA, can_sign_out=False)
+    assert session is not None
+    assert session.memory.used == 0
+    session.memory.take(limits.PAGE_USER_READ_BYTES)
+
+    refused = await team.get("/", "second-token-of-anna")
+    assert (refused.status, "tries again in a few seconds" in refused.text) == (503, True)
+    assert (await team.get("/", BEN)).status == 200
+
+    session.memory.give_back(limits.PAGE_USER_READ_BYTES)
+    async with asyncio.timeout(10):
+        while (await team.get("/", "second-token-of-anna")).status != 200:  # noqa: ASYNC110 -- it tries again in a second
+            await asyncio.sleep(0.1)
+
+
+async def test_lists_of_all_users_take_turns(team: Team) -> None:
+    await team.get("/", ANNA)
+    session = team.sessions.find(ANNA, can_sign_out=False)
+    assert session is not None
+    async with contextlib.AsyncExitStack() as others, asyncio.timeout(10):
+        for _ in range(limits.PAGE_LISTS):
+            await others.enter_async_context(session.source.list_turns)
+        waiting = asyncio.create_task(team.get("/", BEN))
+        while not team.sessions.requests:  # noqa: ASYNC110 -- the server counts it
+            await asyncio.sleep(0)
+        assert (await team.get("/session", BEN)).status == 204
+        assert not waiting.done()
+
+    assert (await waiting).status == 200
+
+
+async def test_a_preview_waits_for_those_of_others_for_a_limited_time(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PAGE_PREVIEW_WAIT", 0.1)
+    await team.get("/", BEN)
+    session = team.sessions.find(BEN, can_sign_out=False)
+    assert session is not None
+    async with contextlib.AsyncExitStack() as others:
+        for _ in range(limits.PAGE_PREVIEWS):
+            await others.enter_async_context(session.handlers.all_previews)
+        refused = await team.get("/stacks/prod/shop/preview?to=1", ANNA)
+
+    assert (refused.status, "too many previews run at the moment" in refused.text) == (503, True)
 
 
 async def test_a_stream_ends_with_the_session(team: Team) -> None:

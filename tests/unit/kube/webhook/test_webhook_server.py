@@ -30,7 +30,7 @@ def pair() -> CertificateSet:
 
 
 class Served:
-    """A gate in front of a server that answers each request, and trusts requests for `/secret`."""
+    """A gate in front of a server that answers each request, and trusts requests for `/secret` and of users: `/of-NAME`."""
 
     def __init__(self, pair: CertificateSet) -> None:
         self.reached: list[str] = []
@@ -43,11 +43,15 @@ class Served:
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
             if request.path == "/secret":
                 self.gate.trust(request.protocol)
+            if request.path.startswith("/of-"):
+                self.gate.trust(request.protocol, request.path)
             return web.Response(text="ok")
 
         context = webhook_server.make_context()
         http_transport.load_certificate(context, self._pair.certificate, self._pair.key)
-        self.gate = ConnectionGate(web.Server(answer), context, most=MOST, on_limit=self.reached.append)
+        self.gate = ConnectionGate(
+            web.Server(answer), context, most=MOST, most_of_owner=2, on_limit=self.reached.append
+        )
         self.port = await self.gate.start(HOST, 0)
         try:
             yield
@@ -100,6 +104,23 @@ async def test_the_oldest_connection_without_a_review_goes_first(pair: Certifica
             assert served.reached == [webhook_server.CONNECTION_LIMIT] * number
         assert await ask(kept[-1], "/") == b"HTTP/1.1 200 OK\r\n"
         assert await ask(server, "/secret") == b"HTTP/1.1 200 OK\r\n"
+
+
+async def test_a_user_with_many_connections_loses_the_further_ones_first(pair: CertificateSet) -> None:
+    served = Served(pair)
+    async with served.running():
+        ben = await served.speak()
+        await ask(ben, "/of-ben")
+        annas = [await served.speak() for _ in range(MOST - 1)]
+        for connection in annas:
+            await ask(connection, "/of-anna")
+        strangers = []
+        for further in annas[2:]:
+            strangers.append(await served.speak())
+            assert await is_ended(further)
+
+        for connection in (ben, *annas[:2]):
+            assert await ask(connection, "/") == b"HTTP/1.1 200 OK\r\n"
 
 
 async def test_connections_that_ended_take_no_place(pair: CertificateSet) -> None:
