@@ -116,6 +116,7 @@ class StackReconciler:
             has_foreign=functools.partial(relatives.has_foreign, uid, services),
             find_contents=functools.partial(relatives.find_contents, uid, services),
             explain_protection=functools.partial(protection.explain_nested, services=services),
+            is_instance_kind=lambda key: services.management_cluster.find_forms(key) is not None,
         )
         self._cancel_timer: Callable[[], None] | None = None
         self._was_held = False

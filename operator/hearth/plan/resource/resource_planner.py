@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from hearth.model import field_paths, limits, members, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.external_objects import ExternalQuery
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import Kind, ObjectRef, make_key
 from hearth.model.tenancy import Boundary
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import inherited_rules
@@ -33,6 +33,7 @@ from hearth.plan.resource.desired_objects import DesiredObjects, WantedObjects
 from hearth.plan.resource.external_status import ExternalObjects
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.resource.suspend_object import SuspendRecords
+from hearth.plan.resource.unbound_claims import UnboundClaims
 from hearth.plan.state import internal_errors, read_access, requirements, steps
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
@@ -178,6 +179,23 @@ class ResourcePlanner:
             return {each: statuses[each] for each in resource.requires}
         return {each: self.collections.get(each) or statuses[each] for each in resource.requires}
 
+    def _find_unbound(
+        self, resource: ResourceBlueprint, required: Required, unready: list[str], children: tuple[Child, ...]
+    ) -> UnboundClaims:
+        """Return the claims that the resource need not wait for."""
+        is_nested = self._is_nested(resource)
+        return unbound_claims.find_unbound(resource, required, unready, children, self.blueprint, is_nested=is_nested)
+
+    def _find_unmounted(self, resource: ResourceBlueprint, claims: UnboundClaims, wanted: DesiredResource) -> set[str]:
+        """Return the resources of the claims that the resource does not mount, so that it waits for them."""
+        is_nested = self._is_nested(resource)
+        return claims.keys() - unbound_claims.find_mounted(claims, wanted.manifest, is_nested=is_nested)
+
+    def _is_nested(self, resource: ResourceBlueprint) -> bool:
+        """Return whether the object of a resource is a nested Stack, a ResourceGroup or an instance."""
+        key = make_key(resource.api_version.rpartition("/")[0], resource.kind)
+        return resource.is_stack or self.input.tree.is_instance_kind(key)
+
     def _assess(
         self,
         resource: ResourceBlueprint,
@@ -189,7 +207,7 @@ class ResourcePlanner:
         now: float,
     ) -> ResourceStatus:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
-        claims = unbound_claims.find_unbound(resource, required, unready, children, self.blueprint) if unready else {}
+        claims = self._find_unbound(resource, required, unready, children) if unready else {}
         unready = [each for each in unready if each not in claims]
         read = {name: self.externals.statuses[name] for name in resource.externals} if resource.externals else {}
         if unready or not all(each.is_ready for each in read.values()):
@@ -215,7 +233,7 @@ class ResourcePlanner:
             if isinstance(wanted, NoRoom):
                 return dataclasses.replace(status, requeue_at=now + limits.KEPT_AGAIN)
             return status
-        if claims and (others := claims.keys() - unbound_claims.find_mounted(claims, wanted.manifest, resource)):
+        if claims and (others := self._find_unmounted(resource, claims, wanted)):
             return self._wait_for(sorted(others), resource, children)
         subject = ResourceContext(
             resource=resource,

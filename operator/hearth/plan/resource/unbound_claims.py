@@ -1,7 +1,7 @@
 """Claims without a volume that their users need not wait for: a class may bind a claim only for the Pods that mount it.
 
 The claim and its user may be in different Stacks. A nested Stack in which everything waits for such claims reports
-`CLAIMS_UNBOUND` and shows their names in its outputs. A claim reaches a nested Stack as text in its spec.
+`CLAIMS_UNBOUND` and shows their names in its outputs. A claim reaches a nested Stack or an instance as text in its spec.
 """
 
 from __future__ import annotations
@@ -48,14 +48,19 @@ def find_unbound(
     unready: Collection[str],
     children: tuple[Child, ...],
     blueprint: Blueprint,
+    *,
+    is_nested: bool,
 ) -> UnboundClaims:
-    """Return the claims that a workload or nested Stack need not wait for: they may be bound only for its Pods.
+    """Return the claims that a workload, nested Stack or instance need not wait for: they may be bound only for its Pods.
+
+    is_nested: whether the resource is a nested Stack or an instance.
+
 
     The scheduler lets Pods wait for a claim of any class. An object that switches to another claim is not changed
     before the new claim is bound.
     """
     kind = make_key(resource.api_version.rpartition("/")[0], resource.kind)
-    if kind not in workloads.POD_KINDS and not resource.is_stack:
+    if kind not in workloads.POD_KINDS and not is_nested:
         return {}
     current, found = requirements.find_current(children), {}
     for name in unready:
@@ -89,9 +94,9 @@ def find_names(child: Child) -> frozenset[str]:
     return frozenset(list_texts(child.fields.get("status")))
 
 
-def find_mounted(claims: UnboundClaims, manifest: Object, resource: ResourceBlueprint) -> set[str]:
-    """Return the resources of the claims that a workload mounts, or that a nested Stack gets the names of."""
-    mounted = set(list_texts(manifest) if resource.is_stack else workloads.find_claims(manifest))
+def find_mounted(claims: UnboundClaims, manifest: Object, *, is_nested: bool) -> set[str]:
+    """Return the resources of the claims that a workload mounts, or that a nested Stack or instance gets the names of."""
+    mounted = set(list_texts(manifest) if is_nested else workloads.find_claims(manifest))
     return {name for name, texts in claims.items() if not mounted.isdisjoint(texts)}
 
 

@@ -45,7 +45,7 @@ def contain_nothing(_child: Child) -> str:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class TreeQueries:
-    """The questions about the other Stacks of a tree. By default, there are none."""
+    """The questions about the other Stacks of a tree, instances included. By default, there are none."""
 
     find_claim: Callable[[Child], TreeClaim | None] = lambda _child: None
     """Finds the claim of another Stack of the tree on an object; None for none."""
@@ -55,3 +55,5 @@ class TreeQueries:
     """Finds the retained object of the tree that an object contains or defines."""
     explain_protection: Callable[[Child], str] = lambda _child: ""
     """Returns why a nested Stack must not be deleted, or "" if it may be deleted."""
+    is_instance_kind: Callable[[str], bool] = lambda _key: False
+    """Returns whether a StackDefinition makes a kind, by `Kind.group`."""
