@@ -429,7 +429,9 @@ class Oversight:
         is_refused = ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}
         # The operator may have rejected a definition without reporting it yet.
         is_refused = is_refused or any(members.MISTAKEN in (each.get("resources") or {}) for each in found)
-        if is_rollback or is_refused:
+        # A change that waits for its window is not followed; marks still replace objects of the running definition.
+        is_held = expectations.find_condition(seen.raw, "ChangeHeld").get("status") == "True"
+        if is_rollback or is_refused or is_held:
             found.append(self._find_revision(uid, target))
         return found
 
