@@ -131,7 +131,7 @@ class TurnTime(Protocol):
 
 
 class Untimed:
-    """Turns without a limit, for work that delays nobody else."""
+    """Turns without a limit, for work that delays no other Stack."""
 
     def begin_work(self) -> float | None:
         """Return any time: it is not counted."""
