@@ -1,4 +1,4 @@
-"""Random edits with approved plans: nothing is written outside of the plan, whatever a hostile writer does meanwhile."""
+"""Random edits with approved plans: nothing is written outside of the plan, even if a hostile writer acts meanwhile."""
 
 from __future__ import annotations
 
