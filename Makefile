@@ -7,6 +7,8 @@ INSTALLED := $(VENV)/.installed
 EXAMPLE ?= manifests/examples/guestbook.yaml
 # tests/conftest.py chooses the number of processes.
 PYTEST_ARGS ?= --numprocesses auto --dist worksteal
+# The minor versions of Kubernetes that Hearth is tested with: the folders tests/control_plane/kubernetes*.
+VERSIONS ?= 1.35 1.36 1.37
 # A retry separates a delay on a busy machine from a fault; the report shows the first failure. More than three failed
 # tests fail the run.
 SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
@@ -37,7 +39,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-more test-fast test-ecosystem test-node soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image release audit bench simulate test-import clean
+.PHONY: help run kind test test-more test-fast test-ecosystem test-node test-versions soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image release audit bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -74,6 +76,13 @@ test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of o
 test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
 	@$(ON_NODE)/node.py with -- sh -c '$(BIN)/pytest -n 3 --dist loadfile $(SECOND_TRIES) -m "node and not alone" tests/node; \
 		first=$$?; $(BIN)/pytest $(SECOND_TRIES) -m "node and alone" tests/node && exit $$first'
+
+test-versions: $(INSTALLED) ## Tests that depend on the API server, on each supported Kubernetes: VERSIONS="1.35 1.37"
+	@for version in $(VERSIONS); do \
+		echo "Kubernetes $$version"; \
+		HEARTH_KUBERNETES=$$version $(CONTROLPLANE) --name kubernetes-$$version with --quiet -- \
+			$(BIN)/pytest $(PYTEST_ARGS) $(SECOND_TRIES) -m versions || failed="$$failed $$version"; \
+	done; test -z "$$failed" || { echo "failed on Kubernetes:$$failed"; exit 1; }
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \

@@ -64,7 +64,9 @@ async def test_uid_of_nothing_is_a_conflict(bench: Bench) -> None:
 async def test_uid_of_another_is_invalid(bench: Bench) -> None:
     await bench.apply(bench.config(a="1"))
     found = await benches.refused(bench.apply(bench.config(metadata={"uid": benches.STACK_UID}, a="2")))
-    assert found == Refusal(422, "Invalid", "ConfigMap", (("FieldValueInvalid", "metadata.uid"),) * 2)
+    # Kubernetes before 1.37 lists the cause twice.
+    found = replace(found, causes=tuple(dict.fromkeys(found.causes)))
+    assert found == Refusal(422, "Invalid", "ConfigMap", (("FieldValueInvalid", "metadata.uid"),))
 
 
 async def test_right_uid_is_fine(bench: Bench) -> None:

@@ -5,11 +5,16 @@ The versions are only in `*/go.mod`.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import go_programs
 import places
+import progress
 from go_programs import Program
+
+VARIABLE = "HEARTH_KUBERNETES"
+"""Environment variable with the minor version to use, as in `1.35`; by default the one in `kubernetes/go.mod`."""
 
 ALL = (
     ("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
@@ -28,15 +33,32 @@ def ensure() -> Path:
     """Build missing programs; returns the folder that holds all seven."""
     flags = linker_flags()
     programs = [
-        Program(name=name, module=places.HERE / module, package=package, linker_flags=flags)
+        Program(name=name, module=find_module(module), package=package, linker_flags=flags)
         for name, module, package in ALL
     ]
     return go_programs.build_together(programs, title="the control plane")
 
 
+def find_module(name: str) -> Path:
+    """The folder with the versions of these programs."""
+    minor = os.environ.get(VARIABLE, "")
+    if name != "kubernetes" or not minor or read_kubernetes(places.HERE / name).startswith(f"v{minor}."):
+        return places.HERE / name
+    module = places.HERE / f"kubernetes-{minor}"
+    if not module.is_dir():
+        known = sorted(read_kubernetes(each.parent) for each in places.HERE.glob("kubernetes*/go.mod"))
+        raise progress.Impossible(f"{VARIABLE}={minor}: unknown version; the tests have {', '.join(known)}")
+    return module
+
+
 def pinned_kubernetes() -> str:
     """The version of Kubernetes that go.mod asks for, as in `v1.36.3`."""
-    return go_programs.read_pin(places.HERE / "kubernetes", "k8s.io/kubernetes")
+    return read_kubernetes(find_module("kubernetes"))
+
+
+def read_kubernetes(module: Path) -> str:
+    """The version of Kubernetes in a go.mod."""
+    return go_programs.read_pin(module, "k8s.io/kubernetes")
 
 
 def linker_flags() -> str:

@@ -1,4 +1,6 @@
-"""Divides the tests between `make test` and `make test-more`: the mark `more`, set only here.
+"""Divides the tests between `make test` and `make test-more`, and chooses those of `make test-versions`.
+
+Only this module sets the marks `more` and `versions`.
 
 `make test` has all quick tests: checks, units, each story in one of its settings and disturbed at some writes, and on a
 real server the contract tests and a smoke set. `-m more` has all others, except those that take minutes (`LONG` in
@@ -13,7 +15,7 @@ import pytest
 
 from support import repository
 
-MARK = "more"
+MORE, VERSIONS = "more", "versions"
 SETTINGS = (
     "test_story_with_the_work_divided",
     "test_story_as_an_account",
@@ -46,21 +48,36 @@ SMOKE_STORIES = frozenset(
     }
 )  # fmt: skip
 """Stories on a real server that together contain every type of step."""
+VERSIONED = (
+    "contract/", "integration/api/test_crd.py", "integration/api/test_install.py", "integration/kube/",
+    "integration/operator/test_stack_definitions.py", "integration/plan/",
+)  # fmt: skip
+"""Tests that depend on the behavior of the API server. `make test-versions` runs them and the smoke set on several versions
+of Kubernetes. The other tests of `integration/api` compare with one version, or need it.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `make test` leaves to `make test-more`."""
+    """Mark the tests that `make test` leaves to `make test-more`, and those of `make test-versions`."""
     for item in items:
-        if is_more(item):
-            item.add_marker(MARK)
+        place = item.path.relative_to(repository.TESTS).as_posix()
+        if is_more(place, item):
+            item.add_marker(MORE)
+        if is_versioned(place, item):
+            item.add_marker(VERSIONS)
 
 
-def is_more(item: pytest.Item) -> bool:
+def is_more(place: str, item: pytest.Item) -> bool:
     """Return whether the test belongs to `make test-more`."""
-    place = item.path.relative_to(repository.TESTS).as_posix()
     if item.get_closest_marker("cluster") is not None:
-        return place.split("/")[0] not in SMOKE_FOLDERS and not is_smoke(place, item)
+        return place.partition("/")[0] not in SMOKE_FOLDERS and not is_smoke(place, item)
     return item.name.partition("[")[0] in SLOW or is_spare(item)
+
+
+def is_versioned(place: str, item: pytest.Item) -> bool:
+    """Return whether the test belongs to `make test-versions`."""
+    is_real = item.get_closest_marker("cluster") is not None
+    return is_real and (place.startswith(VERSIONED) or is_smoke(place, item))
 
 
 def is_smoke(place: str, item: pytest.Item) -> bool:

@@ -1,4 +1,4 @@
-// The Kubernetes that the tests run against: the one place that pins its version.
+// The Kubernetes that the tests run against: the one place that pins its version. `make test-versions` uses others.
 module hearth.dev/tests/cluster/kubernetes
 
 go 1.26.0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import binaries
 import places
+import progress
 import pytest
 
 from support import repository
@@ -34,3 +36,20 @@ def test_the_client_and_its_dependencies_have_the_versions_of_kubernetes(module:
     shared = {path for path in versions.keys() & kubernetes.keys() if path.startswith(CLIENT)}
     assert "k8s.io/client-go" in shared
     assert {path: versions[path] for path in shared} == {path: kubernetes[path] for path in shared}
+
+
+def test_the_makefile_and_the_support_page_list_the_versions_of_kubernetes_that_have_a_module() -> None:
+    pinned = sorted(binaries.read_kubernetes(each.parent) for each in places.HERE.glob("kubernetes*/go.mod"))
+    tested = re.search(r"^VERSIONS \?= (.*)$", (repository.ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    listed = re.findall(r"^\| (v\S+) \|", (repository.DOCS / "support.md").read_text(), flags=re.MULTILINE)
+
+    assert tested is not None
+    assert [f"v{each}" for each in tested[1].split()] == [each.rpartition(".")[0] for each in pinned]
+    assert listed == pinned
+
+
+def test_an_unknown_version_of_kubernetes_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(binaries.VARIABLE, "1.1")
+
+    with pytest.raises(progress.Impossible, match=r"HEARTH_KUBERNETES=1\.1: unknown version; the tests have v1\."):
+        binaries.pinned_kubernetes()

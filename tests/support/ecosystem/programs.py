@@ -1,20 +1,26 @@
-"""Programs that check Hearth's reports and shipped files, each built from its pinned Go module."""
+"""Programs that check Hearth's reports and shipped files, from pinned Go modules and from the npm registry."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import go_programs
+import locks
+import places
+import progress
 from go_programs import Program
 
 from hearth.model.child import Object
 from support import repository
 
-MODULES = repository.TESTS / "ecosystem" / "go"
+MODULES, NPM = repository.TESTS / "ecosystem" / "go", repository.TESTS / "ecosystem" / "npm"
 KSTATUS = Program(name="kstatus", module=MODULES / "kstatus", package=".")
 """A small program of our own around the library."""
 PROMTOOL = Program(
@@ -68,3 +74,30 @@ def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [go_programs.build_go_program(PROMTOOL), *arguments], capture_output=True, text=True, check=False
     )
+
+
+def install_yaml_language_server() -> Path:
+    """Return the language server of editors for YAML, with the versions and hashes in package-lock.json."""
+    digest = hashlib.sha256((NPM / "package-lock.json").read_bytes()).hexdigest()
+    folder = places.cache() / "npm" / digest[:16]
+    with locks.only_one(folder.with_suffix(".lock"), when_waiting=lambda: progress.say("another installation runs")):
+        if not folder.is_dir():
+            install_packages(folder)
+    return folder / "node_modules" / ".bin" / "yaml-language-server"
+
+
+def install_packages(folder: Path) -> None:
+    """Install the npm packages of package-lock.json; an interruption leaves no folder."""
+    if shutil.which("npm") is None:
+        raise progress.Impossible(
+            "the tests of editors need Node.js and npm; install them as root: apt-get install npm"
+        )
+    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
+        copy = shutil.copytree(NPM, Path(beside, "packages"))
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise progress.Impossible(
+                f"npm could not install the packages of {NPM}/package.json:\n{done.stderr[-2000:]}"
+            )
+        copy.rename(folder)

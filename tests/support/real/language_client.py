@@ -1,4 +1,4 @@
-"""An editor: speaks the Language Server Protocol to a real `hearth lsp`, over its standard input and output."""
+"""An editor: speaks the Language Server Protocol to a real server, over its standard input and output."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,14 +14,18 @@ PATIENCE_SECONDS = 300
 """Seconds for a whole session, which the tests of a module share: ten times its usual length on a busy machine."""
 CURSOR = "‸"
 """Marks the position of the cursor in the text of a test."""
+HEARTH = (sys.executable, "-m", "hearth", "lsp")
+"""The command of Hearth's own language server."""
 
 
 class LanguageClient:
     """One session. Positions are in UTF-16 units, as in most editors, or in UTF-8 units, as in Neovim."""
 
-    def __init__(self, *arguments: str, folder: Path, is_utf8: bool = False) -> None:
+    def __init__(
+        self, *arguments: str, folder: Path, is_utf8: bool = False, server: Sequence[str | Path] = HEARTH
+    ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hearth", "lsp", *arguments],
+            [*server, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -52,7 +57,7 @@ class LanguageClient:
         """The result of a request, or its error."""
         self._last += 1
         self._send({"id": self._last, "method": method, "params": params})
-        while (message := self._receive()).get("id") != self._last:
+        while "method" in (message := self._receive()) or message.get("id") != self._last:
             pass
         return message.get("error") or message.get("result")
 
@@ -68,7 +73,8 @@ class LanguageClient:
 
     def complete(self, uri: str, text: str) -> list[str]:
         """The words that can stand at the cursor."""
-        return [item["label"] for item in self.ask_at("completion", uri, text) or ()]
+        found = self.ask_at("completion", uri, text) or ()
+        return [item["label"] for item in (found["items"] if isinstance(found, dict) else found)]
 
     def write(self, uri: str, text: str) -> None:
         """Open a text."""
@@ -107,4 +113,6 @@ class LanguageClient:
         message: dict[str, Any] = json.loads(self.process.stdout.read(length))
         if message.get("method") == "textDocument/publishDiagnostics":
             self._published.append(message["params"])
+        elif "method" in message and "id" in message:  # a question of the server
+            self._send({"id": message["id"], "result": None})
         return message
