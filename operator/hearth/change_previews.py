@@ -6,11 +6,14 @@ The first preview opens the session, so that an installation without approvals p
 
 from __future__ import annotations
 
+from hearth.cli.stack_access import read_budgets
+from hearth.cli.stack_access.read_budgets import ReadMemory, ReadMeter
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_previews import StackPreviewer
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import FairSlots
 from hearth.kube.client.connection import Connection
+from hearth.model import limits
 from hearth.model.errors import Unreachable
 from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import STACK
@@ -30,16 +33,22 @@ class KubeChangePreviews:
         self._turns = FairSlots(1)
 
     async def preview(self, stack: StackObject) -> PreviewedChange:
-        """Return the steps of the change that the spec of a Stack requests. Raises HearthError."""
+        """Return the steps of the change that the spec of a Stack requests. Raises HearthError.
+
+        Raises ListTooLarge if the objects that it reads do not fit into the memory of one preview.
+        """
+        meter = ReadMeter(ReadMemory(limits.PLAN_READS), limits.PLAN_READS)
         async with self._turns.take(stack.namespace):
-            if self._session is None:
-                self._session = Session(self._connection)
-            raw = await self._session.get(STACK, stack.namespace, stack.name)
-            if raw["metadata"]["uid"] != stack.uid:
-                raise Unreachable(f"Stack {stack.namespace}/{stack.name} was replaced")
-            hash_content = self._hashes.of_stack(stack.uid).hash
-            previewer = StackPreviewer(
-                session=self._session, tenancy=self._tenancy, beside={}, hash_content=hash_content
-            )
-            preview = await previewer.preview(raw, raw)
-            return planned_steps.make_change(preview, generation=raw["metadata"]["generation"])
+            with read_budgets.metering(meter):
+                return await self._preview(stack)
+
+    async def _preview(self, stack: StackObject) -> PreviewedChange:
+        if self._session is None:
+            self._session = Session(self._connection)
+        raw = await self._session.get(STACK, stack.namespace, stack.name)
+        if raw["metadata"]["uid"] != stack.uid:
+            raise Unreachable(f"Stack {stack.namespace}/{stack.name} was replaced")
+        hash_content = self._hashes.of_stack(stack.uid).hash
+        previewer = StackPreviewer(session=self._session, tenancy=self._tenancy, beside={}, hash_content=hash_content)
+        preview = await previewer.preview(raw, raw)
+        return planned_steps.make_change(preview, generation=raw["metadata"]["generation"])

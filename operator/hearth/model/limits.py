@@ -302,6 +302,9 @@ PLAN_TEXT = 512
 """Characters of one text in a StackPlan: a field's path, a reason, a name."""
 PLAN_BYTES = 768 * 1024
 """Bytes of one StackPlan: half of what etcd accepts, because `managedFields` and an approval are added."""
+PLAN_READS = 24 * 2**20
+"""Bytes, as JSON, of all lists that the operator reads for one StackPlan; they take about five times as much memory. 500
+large objects of 16 KiB take 8 MiB."""
 CLAIMS_BEYOND_REPLICAS = 1_000
 """Replicas of one StatefulSet whose claims are looked for: with several templates, more than `SNAPSHOT_VOLUMES`."""
 CLAIMS_MISSING = 1_000

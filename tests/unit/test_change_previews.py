@@ -1,0 +1,66 @@
+"""The operator's previews of changes that wait for an approval: the memory that they take."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from hearth import change_previews
+from hearth.change_previews import KubeChangePreviews
+from hearth.cli.stack_access.read_budgets import ListTooLarge
+from hearth.cli.stack_access.session import Session
+from hearth.kube.client.connection import Connection
+from hearth.model import limits
+from hearth.model.child import Object
+from hearth.model.tenancy import Tenancy
+from hearth.model.well_known_kinds import SECRET
+from hearth.preview.changes import Preview
+from support.units import stack_objects
+
+STACK = stack_objects.make_stack()
+LARGE = {"metadata": {"name": "large"}, "data": {"text": "x" * (limits.PLAN_READS * 2 // 3)}}
+
+
+class Server:
+    """The connection to a server with the Stack and one large Secret."""
+
+    async def request(self, method: str, path: str, **_: Any) -> Object:
+        """Return the Stack, or a list with the Secret."""
+        is_list = path.endswith("/secrets")
+        return {"items": [LARGE]} if is_list else {"metadata": {"uid": STACK.uid, "generation": STACK.generation}}
+
+
+class Lister:
+    """Takes the place of the previewer, and reads the Secrets."""
+
+    lists = 1
+
+    def __init__(self, session: Session, **_: Any) -> None:
+        self._session = session
+
+    async def preview(self, raw: Object, wanted: Object) -> Preview:
+        """Return a preview without changes."""
+        for _ in range(self.lists):
+            await self._session.list(SECRET, STACK.namespace)
+        return Preview(kind=STACK.kind, namespace=STACK.namespace, name=STACK.name, is_new=False)
+
+
+@pytest.fixture
+def previews(monkeypatch: pytest.MonkeyPatch) -> KubeChangePreviews:
+    monkeypatch.setattr(change_previews, "StackPreviewer", Lister)
+    return KubeChangePreviews(cast("Connection", Server()), tenancy=Tenancy(), hashes=stack_objects.HASHES)
+
+
+async def test_one_preview_reads_as_much_as_fits_into_its_memory(
+    previews: KubeChangePreviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lister, "lists", 2)
+
+    with pytest.raises(ListTooLarge, match="the list of secrets has more than 24 MiB"):
+        await previews.preview(STACK)
+
+
+async def test_each_preview_has_the_whole_memory(previews: KubeChangePreviews) -> None:
+    for _ in range(2):
+        assert (await previews.preview(STACK)).steps == ()
