@@ -354,6 +354,8 @@ USUAL_MICROSECONDS = 100_000.0
 TURN_MICROSECONDS = 50_000.0
 """Time of all expressions and health rules of one Stack in one iteration of the event loop: the bounds of expressions that
 need one, and the measured time of all others."""
+ASSESSMENTS_IN_A_TURN = 12
+"""Assessments of the objects of one resource that belong to one turn: four objects, each assessed three times."""
 ORDINARY_MICROSECONDS = 15.0
 """Time of an expression or a health rule that does not count: most take 6 to 10. Other work for a resource takes longer."""
 TURN_PACKED_BYTES = 8 * 1024 * 1024

@@ -214,11 +214,11 @@ class AssumedRules(HealthRules):
         super().__init__(schemas=schemas, scripts=evaluations)
         self._ready = ready
 
-    def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
+    def assess(self, fields: Mapping[str, Any], *, kind: Kind, resource: str = "") -> HealthResult:
         """Assess the object with these fields."""
         if find_uid(fields) in self._ready:
             return ASSUMED
-        return super().assess(fields, kind=kind)
+        return super().assess(fields, kind=kind, resource=resource)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

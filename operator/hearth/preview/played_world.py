@@ -186,7 +186,7 @@ class PlayedRules(AssumedRules):
         super().__init__(ready, schemas=schemas, evaluations=evaluations)
         self._current = current
 
-    def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
+    def assess(self, fields: Mapping[str, Any], *, kind: Kind, resource: str = "") -> HealthResult:
         """Assess the object with these fields."""
         played = self._current.script.find(find_resource(fields))
         match played.health:
@@ -195,7 +195,7 @@ class PlayedRules(AssumedRules):
             case PlayedHealth.PROGRESSING:
                 return health_result.progressing(PLAYED, played.describe())
             case PlayedHealth.READY | PlayedHealth.RULES:
-                return super().assess(fields, kind=kind)
+                return super().assess(fields, kind=kind, resource=resource)
             case _:
                 assert_never(played.health)
 

@@ -77,6 +77,22 @@ class Stack:
         return key == self.running or key in self.queue
 
 
+@dataclass(slots=True)
+class Turn:
+    """What one Stack may still do in this iteration of the event loop."""
+
+    time_left: float = limits.TURN_MICROSECONDS
+    """Microseconds."""
+    bytes_left: int = limits.TURN_PACKED_BYTES
+    """Of inputs for the processes."""
+    resource: str = ""
+    """The resource that was assessed last, "" for none."""
+    assessments_left: int = 0
+    """How often it can be assessed even without time."""
+    is_put_off: bool = False
+    """Whether the Stack is notified after this turn, because it has no share of it left."""
+
+
 class Pool:
     """Evaluates expressions of all Stacks."""
 
@@ -116,41 +132,45 @@ class Pool:
         self._held: set[str] = set()
         """Stacks that have to try again later, because too much is queued."""
         self._whose = ""
-        self._time_left = 0.0
-        self._bytes_left = 0
-        self._is_put_off = False
-        """Whether the Stack is notified after this turn, because it has no share of it left."""
+        self._turn = Turn()
 
     # ------------------------------------------------------------ for callers
 
     def begin(self, stack_uid: str) -> None:
         """Assign the following requests to that Stack, with a new budget for this turn of the event loop."""
         self._whose = stack_uid
-        self._time_left = limits.TURN_MICROSECONDS
-        self._bytes_left = limits.TURN_PACKED_BYTES
-        self._is_put_off = False
+        self._turn = Turn()
 
-    def begin_work(self) -> float | None:
-        """Return the monotonic time, or None if the Stack has no time left in this turn."""
-        return self._now() if self._time_left > 0 else None
+    def begin_work(self, resource: str = "") -> float | None:
+        """Return the monotonic time, or None if the Stack has no time left in this turn.
+
+        resource: the resource whose object is assessed. A plan assesses an object several times, and its next turn would
+        begin with the same assessments. So the first resource of a turn always has time, and so has the last one.
+        """
+        turn = self._turn
+        if resource and (turn.time_left > 0 or not turn.resource):
+            turn.resource, turn.assessments_left = resource, limits.ASSESSMENTS_IN_A_TURN
+        is_assessed = bool(resource) and resource == turn.resource and turn.assessments_left > 0
+        turn.assessments_left -= is_assessed
+        return self._now() if is_assessed or turn.time_left > 0 else None
 
     def end_work(self, began: float) -> None:
         """Count the time since then, unless it was ordinary. Others may have had the processor for a part of it."""
         spent = (self._now() - began) * 1e6 - limits.ORDINARY_MICROSECONDS
         if spent > 0:
-            self._time_left -= spent
+            self._turn.time_left -= spent
 
     def put_off(self) -> None:
         """Let the Stack ask again in its next turn."""
-        if not self._is_put_off:
-            self._is_put_off = True
+        if not self._turn.is_put_off:
+            self._turn.is_put_off = True
             self._notify_later(self._whose)
 
     def admits(self, cost: Cost) -> bool:
         """Return whether an expression of that cost may be evaluated in this process, in this turn."""
-        if not evaluation.is_small(cost) or cost.time > self._time_left:
+        if not evaluation.is_small(cost) or cost.time > self._turn.time_left:
             return False
-        self._time_left -= cost.time
+        self._turn.time_left -= cost.time
         return True
 
     def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:
@@ -162,14 +182,14 @@ class Pool:
         return self._ask(text, data, frames.LUA)
 
     def _ask(self, text: str, data: Mapping[str, Any] | PackedInputs, language: bytes) -> Answer | None:
-        if self._bytes_left <= 0:
+        if self._turn.bytes_left <= 0:
             self.put_off()
             return None
         try:
             identity = data.identify() if isinstance(data, PackedInputs) else orjson.dumps(data)
         except TypeError:
             return Unwritable("reads a value that JSON cannot represent")
-        self._bytes_left -= len(identity) + limits.REQUEST_BYTES
+        self._turn.bytes_left -= len(identity) + limits.REQUEST_BYTES
         if len(identity) > limits.EVALUATOR_INPUT_BYTES:
             return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
         if isinstance(data, PackedInputs) and data.size > limits.LIST_READ_BYTES:
@@ -182,7 +202,7 @@ class Pool:
             packed = identity
             if isinstance(data, PackedInputs):
                 packed = data.write()
-                self._bytes_left -= len(packed)
+                self._turn.bytes_left -= len(packed)
             self._enqueue(self._whose, key, Request(text=text, packed=packed, language=language))
         return known
 

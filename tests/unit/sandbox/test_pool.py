@@ -241,6 +241,33 @@ async def test_measured_work_of_a_stack_ends_with_its_turn(
     assert work()
 
 
+async def test_the_first_resource_of_a_turn_and_the_last_one_have_time_for_all_of_their_assessments(
+    desk: Desk, pool: Pool
+) -> None:
+    def assess(resource: str) -> bool:
+        began = pool.begin_work(resource)
+        if began is not None:
+            desk.now += limits.TURN_MICROSECONDS / 1.5e6
+            pool.end_work(began)
+        return began is not None
+
+    def waste() -> None:
+        desk.now += limits.TURN_MICROSECONDS / 1e6
+
+    pool.begin("shop")
+    assert [assess(each) for each in ("a", "b", "c", "b", "a")] == [True, True, False, True, False]
+
+    pool.begin("shop")
+    began = pool.begin_work()
+    assert began is not None
+    waste()
+    waste()
+    pool.end_work(began)
+    assert pool.begin_work() is None
+    assert [assess(each) for each in ("a", "b", "a")] == [True, False, True]
+    assert sum(assess("a") for _ in range(100)) == limits.ASSESSMENTS_IN_A_TURN - 2
+
+
 async def test_a_stack_that_is_put_off_is_notified_once_after_its_turn(desk: Desk, pool: Pool) -> None:
     pool.begin("shop")
     for _ in range(3):
@@ -258,7 +285,7 @@ async def test_many_small_requests_use_up_the_share_of_a_turn(pool: Pool) -> Non
         pool.ask("x", {"x": number})
 
     assert pool.ask("x", {"x": 0}) is None
-    assert pool._bytes_left <= 0
+    assert pool._turn.bytes_left <= 0
 
 
 @pytest.mark.parametrize(

@@ -138,16 +138,17 @@ class HealthRules:
             each.replace(rules)
         return RuleChange(before=before, after=rules)
 
-    def assess(self, fields: Mapping[str, Any], *, kind: Kind) -> HealthResult:
+    def assess(self, fields: Mapping[str, Any], *, kind: Kind, resource: str = "") -> HealthResult:
         """Assess the object with these fields, which must not change. Accepts any shape and never raises.
 
-        The result is pending if its Stack has no time left in this turn.
+        The result is pending if its Stack has no time left in this turn. resource: the resource of the object, if it has
+        one.
         """
         entry = self.find_entry(kind)
         known = self._judged.get(id(fields))
         if known is not None:
             return known[1]
-        began = self.turn.begin_work()
+        began = self.turn.begin_work(resource)
         if began is None:
             self.turn.put_off()
             return POSTPONED

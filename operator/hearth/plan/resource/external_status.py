@@ -273,7 +273,7 @@ def _judge_object(
         if readiness.is_stale(found):
             return _await("its controller has not observed the latest change yet", NOT_READY)
         return _follow(external, {external.name: expressions.enlarge(found.fields)}, rules)
-    health = rules.assess(found.fields, kind=found.kind)
+    health = rules.assess(found.fields, kind=found.kind, resource=external.name)
     if health.is_pending:
         return blocked_status.waiting(f"the health of {describe(ref)} is being evaluated", cause=Cause.EVALUATING)
     if health.state is HealthState.READY:
@@ -283,7 +283,7 @@ def _judge_object(
 
 def _follow(external: ExternalBlueprint, values: Mapping[str, Any], rules: HealthRules) -> ResourceStatus:
     """Evaluate the resource's own `readyWhen` rules, all in one turn."""
-    began = rules.turn.begin_work()
+    began = rules.turn.begin_work(external.name)
     if began is None:
         rules.turn.put_off()
         return blocked_status.waiting("its readyWhen rules are being evaluated", cause=Cause.EVALUATING)

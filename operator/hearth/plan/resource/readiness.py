@@ -39,7 +39,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
         status = make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")
         return dataclasses.replace(status, cause=Cause.MARKED_UNHEALTHY)
     if resource.failed_when or resource.ready_when:
-        began = rules.turn.begin_work()
+        began = rules.turn.begin_work(resource.name)
         if began is None:
             rules.turn.put_off()
             return dataclasses.replace(interpret(health_rules.POSTPONED, child), cause=Cause.EVALUATING)
@@ -48,7 +48,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
         rules.turn.end_work(began)
         if found is not None:
             return found
-    verdict = rules.assess(child.fields, kind=child.kind)
+    verdict = rules.assess(child.fields, kind=child.kind, resource=resource.name)
     status = interpret(verdict, child)
     if verdict.is_pending or verdict.is_silent:
         return dataclasses.replace(status, cause=Cause.EVALUATING if verdict.is_pending else Cause.NOT_OBSERVED)

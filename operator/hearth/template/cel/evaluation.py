@@ -120,8 +120,12 @@ def read_inputs(packed: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
 class TurnTime(Protocol):
     """The time that one Stack may take in one iteration of the event loop."""
 
-    def begin_work(self) -> float | None:
-        """Return the time, for `end_work`, or None if the Stack has no time left in this turn."""
+    def begin_work(self, resource: str = "") -> float | None:
+        """Return the time, for `end_work`, or None if the Stack has no time left in this turn.
+
+        resource: assesses an object of this resource. The first one of a turn always has time, so that every Stack
+        proceeds.
+        """
 
     def end_work(self, began: float) -> None:
         """Count the time since then, unless it was ordinary."""
@@ -133,7 +137,7 @@ class TurnTime(Protocol):
 class Untimed:
     """Turns without a limit, for work that delays no other Stack."""
 
-    def begin_work(self) -> float | None:
+    def begin_work(self, resource: str = "") -> float | None:  # noqa: ARG002 -- a port
         """Return any time: it is not counted."""
         return 0.0
 

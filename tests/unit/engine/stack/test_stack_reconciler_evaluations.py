@@ -186,19 +186,19 @@ async def test_a_stack_that_is_deleted_while_it_waits_is_gone(world: FakeWorld) 
 
 
 class CountedPool(Pool):
-    """Each expression and each health rule takes a fortieth of a turn; counts those of each turn."""
+    """Each expression and each health rule takes a share of a turn; counts those of each turn."""
 
-    def __init__(self, queue: WorkQueue, process: SlowProcess) -> None:
+    def __init__(self, queue: WorkQueue, process: SlowProcess, *, share: float = 1 / 40) -> None:
         async def start() -> Process:
             return process  # type: ignore[return-value]  # never starts
 
         super().__init__(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), start=start, now=self.count)
-        self.ticks, self.turns = 0, [0]
+        self.ticks, self.turns, self.share = 0, [0], share
 
     def count(self) -> float:
         """The time, which passes with each look."""
         self.ticks += 1
-        return self.ticks * (limits.TURN_MICROSECONDS / 40) / 1e6
+        return self.ticks * limits.TURN_MICROSECONDS * self.share / 1e6
 
     def begin(self, stack_uid: str) -> None:
         """Begin another turn."""
@@ -232,3 +232,18 @@ async def test_expressions_and_health_of_many_resources_take_turns(world: FakeWo
     # The last one of a turn may begin just before its end.
     assert max(pools[-1].turns) <= 41
     assert sum(pools[-1].turns) >= 150
+
+
+@fake_world.in_world
+async def test_a_resource_whose_rules_take_longer_than_a_turn_becomes_ready(world: FakeWorld) -> None:
+    world.evaluate = lambda queue: CountedPool(queue, SlowProcess(), share=2)
+    await world.start_controller()
+    resources = {
+        "a": {**make_config("x"), "failedWhen": ["${a.data.value == 'never'}"]},
+        "b": {**make_config("x"), "failedWhen": ["${b.data.value == 'never'}"], "readyWhen": ["${b.data.value != ''}"]},
+        "c": make_config("x"),
+    }
+    await world.user.create(make_stack(resources))
+    await world.wait(100 * SECONDS)
+
+    assert (await read_status(world))["phase"] == "CreateComplete"

@@ -99,7 +99,7 @@ class Turns(Scripts):
         super().__init__()
         self.is_free, self.work, self.put_offs = True, 0, 0
 
-    def begin_work(self) -> float | None:
+    def begin_work(self, resource: str = "") -> float | None:
         """None after the first assessment."""
         return 0.0 if self.is_free else None
 

@@ -133,7 +133,7 @@ def test_what_may_take_long_is_never_evaluated_in_the_process(text: str, fields:
 class Late(Elsewhere):
     """A port whose Stack has no time left in this turn."""
 
-    def begin_work(self) -> float | None:
+    def begin_work(self, resource: str = "") -> float | None:
         """None."""
         return None
 
