@@ -92,9 +92,13 @@ class ReadMeter:
     memory: ReadMemory
     most: int
     _used: int = field(default=0, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def spend(self, kind: Kind, answer: Object) -> None:
         """Count an answer. Raises ListTooLarge and MemoryInUse."""
+        if self._is_closed:
+            # Another list failed, and the page with it.
+            raise MemoryInUse("the page that needed this list has ended")
         size = measure(answer)
         if self._used + size > self.most:
             raise ListTooLarge(kind, describe_excess(self.most))
@@ -105,6 +109,11 @@ class ReadMeter:
         """Return the memory: the page is made."""
         self.memory.give_back(self._used)
         self._used = 0
+
+    def close(self) -> None:
+        """Return the memory, and reject lists that are still being read."""
+        self.reset()
+        self._is_closed = True
 
 
 CURRENT: Final[contextvars.ContextVar[ReadMeter | None]] = contextvars.ContextVar("read_meter", default=None)
@@ -119,7 +128,7 @@ def metering(meter: ReadMeter) -> Iterator[None]:
         yield
     finally:
         CURRENT.reset(token)
-        meter.reset()
+        meter.close()
 
 
 def begin_again() -> None:
