@@ -72,7 +72,7 @@ class PlanStep(ApiModel):
     """How a rollback undoes the step. `reversible`: the same objects with the same fields. `recreates`: a new object.
     `one-way`: it cannot be undone."""
     risky: list[Risk] | None = base.optional_list(limits.PLAN_RISKS)
-    """Why `approval.required: Risky` asks for the step, e.g. `it deletes the object`. Absent if it does not."""
+    """Why the step is risky, e.g. `it deletes the object`. Absent if it is not."""
     uncertain: bool | None = None
     """Whether the step depends on values that are unknown until run time."""
 
