@@ -752,9 +752,14 @@ FLUX, HELM = "kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io"
             {f"{HELM}/name": "apps"}, "kubectl describe helmrelease.helm.toolkit.fluxcd.io apps -n b", id="flux-helm"
         ),
         pytest.param(
-            {"argocd.argoproj.io/instance": "team_apps"},
+            {"argocd.argoproj.io/instance": "apps"},
             "kubectl get applications.argoproj.io -A -o yaml --field-selector metadata.name=apps",
             id="argo-cd",
+        ),
+        pytest.param(
+            {"argocd.argoproj.io/instance": "team_apps"},
+            "kubectl describe application.argoproj.io apps -n team",
+            id="argo-cd-of-a-namespace",
         ),
     ],
 )
@@ -768,6 +773,19 @@ def test_the_object_that_applies_a_definition_from_git_is_shown_instead_of_an_ed
 
     assert advice.advise_problem(managed, mistake, managed, resources=resources) == expected
     assert advice.advise_edit(managed, "no") == expected
+
+
+def test_the_application_that_tracks_a_stack_by_an_annotation_is_shown() -> None:
+    tracked = {"argocd.argoproj.io/tracking-id": "team_apps:hearth.dev/Stack:b/c"}
+    managed = StackState({"metadata": {"name": "c", "namespace": "b", "annotations": tracked}, "spec": {}})
+
+    assert advice.advise_edit(managed, "no") == "kubectl describe application.argoproj.io apps -n team"
+
+
+def test_a_source_is_edited_even_if_git_manages_the_stack() -> None:
+    managed = StackState({"metadata": {"name": "c", "namespace": "b", "labels": {f"{FLUX}/name": "apps"}}, "spec": {}})
+
+    assert advice.advise_edit(managed, "spec.parameters.port (secret/db key port): 5") == "kubectl edit secret db -n b"
 
 
 def test_an_adoption_from_git_is_offered_where_the_definition_is() -> None:

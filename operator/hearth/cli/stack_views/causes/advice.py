@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hearth.cli.stack_views import git_managers
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.model import members, names, object_fields
@@ -53,9 +54,6 @@ PARAMETERS: Final = re.compile(r"\b(params|values|item|key|index)\b")
 """Matches, in an expression of a template, the parameters and the names that usually depend on them."""
 MESSAGE_LENGTH: Final = 4096
 """Characters of a message that are searched for paths. A status may be forged."""
-FLUX_KINDS: Final = {"kustomize.toolkit.fluxcd.io": "kustomization", "helm.toolkit.fluxcd.io": "helmrelease"}
-"""The kinds of Flux that apply objects, by their group, which is also the prefix of their labels."""
-ARGO_LABEL: Final = "argocd.argoproj.io/instance"
 FREE: Final = "adoptionPolicy: Adopt"
 """Only messages about objects that may be adopted contain this offer; messages about another Stack's object do not."""
 
@@ -180,10 +178,11 @@ def advise_edit(outermost_stack: StackState | None, message: str, *, definition:
     # The labels of an instance say nothing about its StackDefinition.
     if found := OF_DEFINITION.search(message):
         return join("kubectl edit stackdefinition", found[1])
-    if shown := "" if definition else show_git_object(outermost_stack):
-        return shown
+    # Nor do those of a Stack about the objects that it reads.
     if found := SOURCE.search(message):
         return join("kubectl edit", found[1], found[2], "-n", outermost_stack.namespace)
+    if shown := "" if definition else show_git_object(outermost_stack):
+        return shown
     if definition:
         return join("kubectl edit stackdefinition", definition)
     return join("kubectl edit", outermost_stack.resource_type, outermost_stack.name, "-n", outermost_stack.namespace)
@@ -194,15 +193,15 @@ def show_git_object(stack: StackState) -> str:
 
     An edit in the cluster would be reverted. The object names the repository.
     """
-    labels = object_fields.mapping(stack.raw, "metadata", "labels")
-    for group, kind in FLUX_KINDS.items():
-        if name := object_fields.text(labels, f"{group}/name"):
-            namespace = object_fields.text(labels, f"{group}/namespace") or stack.namespace
-            return join("kubectl describe", f"{kind}.{group}", name, "-n", namespace)
-    # An Application can be in any namespace. The label has its namespace as a prefix if that is not the usual one.
-    if name := object_fields.text(labels, ARGO_LABEL).rpartition("_")[2]:
-        return join("kubectl get applications.argoproj.io -A -o yaml", "--field-selector", f"metadata.name={name}")
-    return ""
+    found = git_managers.find_git_manager(stack.raw)
+    if found is None:
+        return ""
+    if found.group == git_managers.ARGO_GROUP and not found.namespace:
+        # The namespace of Argo CD is not known.
+        selector = ("--field-selector", f"metadata.name={found.name}")
+        return join("kubectl get applications.argoproj.io -A -o yaml", *selector)
+    kind = f"{found.kind.lower()}.{found.group}"
+    return join("kubectl describe", kind, found.name, "-n", found.namespace or stack.namespace)
 
 
 def advise_adoption(stack: StackState, resource: str, outermost_stack: StackState | None) -> str:

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import git_managers, safe_text
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.model import members, names, object_fields, value_class
@@ -20,12 +20,6 @@ NAMED_AT_MOST: Final = 5
 """Breakpoints or names in one message."""
 SETTLED: Final = Goal(type=GoalType.SETTLED)
 READY: Final = Goal(type=GoalType.READY)
-GITOPS: Final = (
-    ("kustomize.toolkit.fluxcd.io/name", "Flux (Kustomization {})"),
-    ("helm.toolkit.fluxcd.io/name", "Flux (HelmRelease {})"),
-    ("argocd.argoproj.io/instance", "Argo CD (Application {})"),
-)
-"""Labels of tools that write the spec back from Git, and the tools' names."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,10 +312,8 @@ def note_size(group: StackState) -> tuple[str, ...]:
 
 def note_git(stack: StackState, field: str) -> tuple[str, ...]:
     """Return a note that a tool may revert the field from Git."""
-    labels = object_fields.mapping(stack.raw, "metadata", "labels")
-    for label, called in GITOPS:
-        if value := object_fields.text(labels, label):
-            return (
-                f"{called.format(value)} manages this {stack.noun} and may revert {field}; change it in Git as well",
-            )
-    return ()
+    found = git_managers.find_git_manager(stack.raw)
+    if found is None:
+        return ()
+    called = f"{found.tool} ({found.kind} {found.name})"
+    return (f"{called} manages this {stack.noun} and may revert {field}; change it in Git as well",)
