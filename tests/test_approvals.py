@@ -331,3 +331,20 @@ async def test_without_the_list_of_plans_nothing_starts(world: FakeWorld) -> Non
     await approve(world)
 
     assert find_values(world) == [1]
+
+
+@fake_world.in_world
+async def test_an_author_cannot_switch_the_separate_approver_off_and_then_approve(world: FakeWorld) -> None:
+    """Without the record of its authors, no user can approve the plan."""
+    stack = make_stack(1)
+    stack["spec"]["approval"]["separateApprover"] = True
+    world.server.create(stack, manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+    await approve(world)
+    for value in (1, 2):
+        spec = make_stack(value)["spec"]
+        world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+        await world.wait_rest()
+        assert (find_values(world), read_ready(world)[0]) == ([1], "WaitingForApproval")
+        assert find_plan(world)["spec"].get("separateApprover") is True

@@ -22,7 +22,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRev
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
-from hearth.engine.definition.target_tracker import APPROVAL, TargetTracker
+from hearth.engine.definition.target_tracker import APPROVAL, SEPARATE, TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
@@ -53,7 +53,7 @@ from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import approved_steps, change_hold, change_plans, rollback_notes, volume_restore
 from hearth.plan.target.approved_steps import ApprovedStep, ApprovedSteps
 from hearth.plan.target.change_hold import ChangeHold, HeldChange, HoldReason
-from hearth.plan.target.change_plans import ChangeIdentity, PlanPhase
+from hearth.plan.target.change_plans import ApprovalPolicy, ChangeIdentity, PlanPhase
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext
 from hearth.template.blueprint import Blueprint, Definition
@@ -464,9 +464,24 @@ class DefinitionSync:
         if not self.services.asks_approval:
             return False
         self.targets.follow_approval(
-            is_required=self.options.approval is not None, generation=stack.generation, now=self.services.clock.now()
+            is_required=self.options.approval is not None,
+            is_separate=self._policy.is_separate,
+            generation=stack.generation,
+            now=self.services.clock.now(),
         )
         return APPROVAL in self.targets.handled
+
+    @property
+    def _policy(self) -> ApprovalPolicy:
+        """Which approval later changes need, according to the spec."""
+        return self.options.approval or change_plans.DEFAULT_POLICY
+
+    @property
+    def _switched_off(self) -> str:
+        """What the spec switches off, which needs an approval; "" for nothing."""
+        if self.options.approval is None:
+            return "off"
+        return "shared" if SEPARATE in self.targets.handled and not self._policy.is_separate else ""
 
     async def _find_approval(
         self, stack: StackObject, choice: TargetChoice, hashed: str, known: RevisionSet
@@ -474,16 +489,15 @@ class DefinitionSync:
         """Return the approved plan of the chosen change, None if it needs none, or the change with why it waits."""
         hashes, before = {each.number: each.hash for each in known.verified}, self.targets.current
         is_change = change_hold.is_unapproved(choice, hashed, before=before, hashes=hashes)
-        is_required = self.options.approval is not None
         is_rolling_back = before is not None and before.cause is TargetCause.AUTOMATIC
         if choice.cause is TargetCause.AUTOMATIC and (self._unplanned is None or not is_rolling_back):
             return None
         identity = ChangeIdentity(
-            definition_hash=change_plans.name_change(choice, hashed, hashes=hashes, is_required=is_required),
+            definition_hash=change_plans.name_change(choice, hashed, hashes=hashes, switched_off=self._switched_off),
             base_revision=before.revision if before is not None else EMPTY_REVISION,
             previous_plan=self.targets.handled[APPROVAL],
         )
-        if is_required and not is_change and self._unplanned is None:
+        if not (self._switched_off or is_change) and self._unplanned is None:
             # A process may have stored the first revision and died before it wrote a status: use its approval up.
             return self.planner.find_approved(stack, identity) if before is None else None
         if self._unplanned is not None and not self.targets.is_persisted:
@@ -494,7 +508,7 @@ class DefinitionSync:
         found = await self.planner.find_approval(
             stack,
             identity,
-            self.options.approval or change_plans.DEFAULT_POLICY,
+            dataclasses.replace(self._policy, is_separate=self._policy.is_separate or SEPARATE in self.targets.handled),
             sources=change_plans.list_versions(self._read_versions),
             renews=self._renews_plan,
         )
@@ -740,7 +754,11 @@ class DefinitionSync:
         if self._approved_plan is not None:
             # At once with the target, so that the same status records both.
             self._replaced_plan = self.plan_uid
-            self.targets.record_approval(self._approved_plan.uid, is_required=self.options.approval is not None)
+            self.targets.record_approval(
+                self._approved_plan.uid,
+                is_required=self.options.approval is not None,
+                is_separate=self._policy.is_separate,
+            )
         context = TargetContext(
             now=self.services.clock.now(),
             cluster=self.cluster.server,

@@ -39,6 +39,8 @@ REQUESTS: Mapping[str, str] = {
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 APPROVAL = "approval"
 """The name in `status.handled` of the plan that ran last, or of the generation since when changes need an approval."""
+SEPARATE = "separateApprover"
+"""The name in `status.handled` of the rule that the author of a change cannot approve it."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
 ORDER_LENGTH = 512
@@ -367,22 +369,29 @@ class TargetTracker:
         """Record that a request was handled."""
         self.handled[verb] = token
 
-    def follow_approval(self, *, is_required: bool, generation: int, now: float) -> None:
+    def follow_approval(self, *, is_required: bool, is_separate: bool, generation: int, now: float) -> None:
         """Record since when changes need an approval. generation: of the Stack; now: seconds since the epoch.
 
-        Afterward, only an approved change switches approvals off. Each record is a new one, so that no earlier plan
-        counts.
+        is_separate: whether another user than the author must approve. Afterward, only an approved change switches
+        either off. Each record is a new one, so that no earlier plan counts.
         """
         if is_required and APPROVAL not in self.handled:
             since = times.format_time(now) if self.is_first_lost else f"generation {generation}"
             self.record_handled(APPROVAL, since)
+        if is_required and is_separate:
+            self.record_handled(SEPARATE, "true")
 
-    def record_approval(self, plan_uid: str, *, is_required: bool) -> None:
-        """Record that the change of a plan begins. is_required: whether later changes need an approval as well."""
+    def record_approval(self, plan_uid: str, *, is_required: bool, is_separate: bool) -> None:
+        """Record that the change of a plan begins.
+
+        is_required, is_separate: whether later changes need an approval as well, and by another user than the author.
+        """
         if is_required:
             self.record_handled(APPROVAL, plan_uid)
         else:
             self.handled.pop(APPROVAL, None)
+        if not (is_required and is_separate):
+            self.handled.pop(SEPARATE, None)
 
     def complete(self) -> None:
         """Record that the target is completed."""

@@ -330,7 +330,7 @@ class StackStatus(ConvergenceStatus):
     handled: dict[str, str] | None = None
     """Last handled value of each request annotation: `retry`, `inheritedRetry` (from a parent), `cleanup`, `continue`,
     `check`. `approval`: UID of the last StackPlan that ran, or the generation since when changes need an
-    approval."""
+    approval. `separateApprover`: `true` if authors cannot approve their own changes."""
     summary: str | None = None
     """Ready resources out of all desired resources, e.g. `12/14`."""
     resources: ResourceCounts | None = None

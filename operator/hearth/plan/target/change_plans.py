@@ -189,17 +189,17 @@ def find_expiry(created_at: str, spec: Mapping[str, Any]) -> float:
     return times.parse_time(created_at) + times.parse_duration(spec["validFor"])
 
 
-def name_change(choice: TargetChoice, hashed: str, *, hashes: Mapping[int, str], is_required: bool) -> str:
+def name_change(choice: TargetChoice, hashed: str, *, hashes: Mapping[int, str], switched_off: str = "") -> str:
     """Return what identifies the definition that a choice starts, with what else the change does.
 
-    hashed: of the definition in the spec; hashes: of the stored revisions, by number; is_required: whether later
-    changes need an approval as well.
+    hashed: of the definition in the spec; hashes: of the stored revisions, by number; switched_off: which
+    rule about the approval of later changes ends, "" for none.
     """
     is_of_spec = choice.cause is TargetCause.SPEC
     name = hashed if is_of_spec else hashes.get(choice.revision or EMPTY_REVISION, "empty")
     if not is_of_spec and choice.rollback is not None and choice.rollback.snapshot:
         name += f"/restore-{names.digest(choice.rollback.snapshot)}"
-    return name if is_required else f"{name}/off"
+    return f"{name}/{switched_off}" if switched_off else name
 
 
 def list_versions(versions: Mapping[ObjectRef, str]) -> dict[str, str]:

@@ -99,24 +99,24 @@ RESTORE = RollbackRequest(to_revision=0, spec_hash="two", revision=1, snapshot="
 
 
 @pytest.mark.parametrize(
-    ("choice", "is_required", "expected"),
+    ("choice", "switched_off", "expected"),
     [
-        pytest.param(SPEC, True, "two", id="a definition"),
-        pytest.param(SPEC, False, "two/off", id="without approvals afterward"),
+        pytest.param(SPEC, "", "two", id="a definition"),
+        pytest.param(SPEC, "off", "two/off", id="without approvals afterward"),
         pytest.param(
-            TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=ROLLBACK), True, "one", id="a rollback"
+            TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=ROLLBACK), "", "one", id="a rollback"
         ),
-        pytest.param(TargetChoice(cause=TargetCause.ROLLBACK, revision=0), True, "empty", id="to nothing"),
+        pytest.param(TargetChoice(cause=TargetCause.ROLLBACK, revision=0), "", "empty", id="to nothing"),
     ],
 )
-def test_name_of_a_change(choice: TargetChoice, is_required: bool, expected: str) -> None:
-    assert change_plans.name_change(choice, "two", hashes={1: "one"}, is_required=is_required) == expected
+def test_name_of_a_change(choice: TargetChoice, switched_off: str, expected: str) -> None:
+    assert change_plans.name_change(choice, "two", hashes={1: "one"}, switched_off=switched_off) == expected
 
 
 def test_a_restore_is_another_change_than_a_rollback() -> None:
     choice = TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=RESTORE)
 
-    assert change_plans.name_change(choice, "two", hashes={1: "one"}, is_required=True).startswith("one/restore-")
+    assert change_plans.name_change(choice, "two", hashes={1: "one"}).startswith("one/restore-")
 
 
 def test_versions_of_sources_are_listed_by_kind_and_name() -> None:
