@@ -6,6 +6,8 @@ The first preview opens the session, so that an installation without approvals p
 
 from __future__ import annotations
 
+import asyncio
+
 from hearth.cli.stack_access import read_budgets
 from hearth.cli.stack_access.read_budgets import ReadMemory, ReadMeter
 from hearth.cli.stack_access.session import Session
@@ -20,6 +22,10 @@ from hearth.model.well_known_kinds import STACK
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.change_plans import PreviewedChange
 from hearth.preview import planned_steps
+from hearth.preview.planned_steps import NotPlannable
+
+PREVIEW_SECONDS = 120.0
+"""Maximum seconds for one preview: that of a thousand objects takes some 30."""
 
 
 class KubeChangePreviews:
@@ -35,12 +41,18 @@ class KubeChangePreviews:
     async def preview(self, stack: StackObject) -> PreviewedChange:
         """Return the steps of the change that the spec of a Stack requests. Raises HearthError.
 
-        Raises ListTooLarge if the objects that it reads do not fit into the memory of one preview.
+        Raises NotPlannable if it takes too long, and ListTooLarge if the objects that it reads do not fit into the memory of
+        one preview.
         """
         meter = ReadMeter(ReadMemory(limits.PLAN_READS), limits.PLAN_READS)
         async with self._turns.take(stack.namespace):
-            with read_budgets.metering(meter):
-                return await self._preview(stack)
+            try:
+                # The wait for the turn does not count. Otherwise one slow preview would end all that wait for it.
+                with read_budgets.metering(meter):
+                    async with asyncio.timeout(PREVIEW_SECONDS):
+                        return await self._preview(stack)
+            except TimeoutError:
+                raise NotPlannable(f"the preview takes longer than {PREVIEW_SECONDS:g} seconds") from None
 
     async def _preview(self, stack: StackObject) -> PreviewedChange:
         if self._session is None:

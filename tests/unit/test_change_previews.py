@@ -1,7 +1,8 @@
-"""The operator's previews of changes that wait for an approval: the memory that they take."""
+"""The operator's previews of changes that wait for an approval: the memory and the time that they take."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -16,6 +17,7 @@ from hearth.model.child import Object
 from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import SECRET
 from hearth.preview.changes import Preview
+from hearth.preview.planned_steps import NotPlannable
 from support.units import stack_objects
 
 STACK = stack_objects.make_stack()
@@ -35,12 +37,17 @@ class Lister:
     """Takes the place of the previewer, and reads the Secrets."""
 
     lists = 1
+    hangs = 0
+    """The number of previews that never end, before others do."""
 
     def __init__(self, session: Session, **_: Any) -> None:
         self._session = session
 
     async def preview(self, raw: Object, wanted: Object) -> Preview:
         """Return a preview without changes."""
+        if Lister.hangs:
+            Lister.hangs -= 1
+            await asyncio.Event().wait()
         for _ in range(self.lists):
             await self._session.list(SECRET, STACK.namespace)
         return Preview(kind=STACK.kind, namespace=STACK.namespace, name=STACK.name, is_new=False)
@@ -64,3 +71,15 @@ async def test_one_preview_reads_as_much_as_fits_into_its_memory(
 async def test_each_preview_has_the_whole_memory(previews: KubeChangePreviews) -> None:
     for _ in range(2):
         assert (await previews.preview(STACK)).steps == ()
+
+
+async def test_a_slow_preview_ends_and_delays_the_next_one_without_ending_it(
+    previews: KubeChangePreviews, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_previews, "PREVIEW_SECONDS", 0.5)
+    monkeypatch.setattr(Lister, "hangs", 1)
+    slow, next_one = await asyncio.gather(previews.preview(STACK), previews.preview(STACK), return_exceptions=True)
+
+    assert isinstance(slow, NotPlannable)
+    assert str(slow) == "the preview takes longer than 0.5 seconds"
+    assert not isinstance(next_one, BaseException)

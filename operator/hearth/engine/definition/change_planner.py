@@ -30,8 +30,6 @@ from hearth.plan.target.change_plans import ApprovalPolicy, ChangeIdentity, Plan
 
 logger = structlog.get_logger(__name__)
 
-PREVIEW_SECONDS = 120.0
-"""Maximum seconds for one preview: that of a thousand objects takes some 30."""
 IN_PREVIEW = "its plan is being made"
 
 
@@ -262,12 +260,9 @@ class ChangePlanner:
 
     async def _preview(self, stack: StackObject) -> None:
         try:
-            async with asyncio.timeout(PREVIEW_SECONDS):
-                outcome = await self.services.previews.preview(stack)
+            outcome = await self.services.previews.preview(stack)
         except HearthError as error:
             self._fail(str(error))
-        except TimeoutError:
-            self._fail(f"the preview takes longer than {PREVIEW_SECONDS:g} seconds")
         else:
             self._finish(outcome)
 
