@@ -33,7 +33,7 @@ TEMPLATES: Final = (
 ENVIRONMENTS: Final = {"nested", "trunk"}
 VALUES: Final = {"image": "debian", "password": "password"}
 """Parameters without a value in the templates."""
-TIMEOUT: Final = 30.0
+TIMEOUT: Final = 60.0
 CONFIG_MAP: Final = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 
 
