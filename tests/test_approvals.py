@@ -10,6 +10,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import Unreachable
+from hearth.model.text import hidden_texts
 from hearth.plan.target import change_plans
 from hearth.plan.target.change_plans import PreviewedChange
 from support.checks import stack_plans
@@ -348,3 +349,31 @@ async def test_an_author_cannot_switch_the_separate_approver_off_and_then_approv
         await world.wait_rest()
         assert (find_values(world), read_ready(world)[0]) == ([1], "WaitingForApproval")
         assert find_plan(world)["spec"].get("separateApprover") is True
+
+
+@fake_world.in_world
+async def test_the_values_of_the_running_definition_stay_hidden_during_a_preview(world: FakeWorld) -> None:
+    stack = make_stack(1)
+    stack["spec"]["parameters"] = {"password": "old-word"}
+    stack["spec"]["template"]["parameters"] = {"password": {"type": "string", "sensitive": True}}
+    stack["spec"]["template"]["resources"]["a"]["manifest"]["spec"]["other"] = "${params.password}"
+    world.server.create(stack, manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+    await approve(world)
+    preview, shown = FakePreviews.preview, list[str]()
+
+    async def look(self: FakePreviews, stack: StackObject) -> PreviewedChange:
+        outcome = await preview(self, stack)
+        shown.append(hidden_texts.redact("old-word and new-word", stack.uid))
+        return outcome
+
+    spec = copy(stack["spec"])
+    spec["parameters"]["password"] = "new-word"
+    spec["template"]["resources"]["a"]["manifest"]["spec"]["value"] = 2
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakePreviews, "preview", look)
+        world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+        await world.wait_rest()
+
+    assert shown[0] == "… and …"

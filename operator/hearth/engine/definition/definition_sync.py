@@ -268,7 +268,13 @@ class DefinitionSync:
             count_revisions=lambda: len(self.builder.load_revisions(stack).verified),
             has_former=lambda: bool(former_stacks.find_former_revisions(self.services, stack)),
         )
-        hidden_texts.register(self, uid=stack.uid, kind=stack.kind, name=f"{stack.namespace}/{stack.name}")
+        hidden_texts.register(
+            self,
+            uid=stack.uid,
+            kind=stack.kind,
+            name=f"{stack.namespace}/{stack.name}",
+            is_preview=not self.services.asks_approval,
+        )
         version = stack.spec_version
         if version != self._options_version:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations

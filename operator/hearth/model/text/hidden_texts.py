@@ -27,6 +27,8 @@ _BY_STACK: WeakValueDictionary[str, HiddenTexts] = WeakValueDictionary()
 
 Global, because the log is global, and a log line has either the UID or the name.
 """
+_BY_PREVIEW: WeakValueDictionary[str, HiddenTexts] = WeakValueDictionary()
+"""The same of the definition in a preview of the Stack, which takes the place of no running one."""
 _KINDS: set[str] = set()
 """The kinds in these keys: an instance of another kind may have the name of a Stack."""
 _NAMES: WeakKeyDictionary[HiddenTexts, tuple[str, str]] = WeakKeyDictionary()
@@ -35,21 +37,24 @@ OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
 """The fields of a log line that only Hearth writes."""
 
 
-def register(hidden_texts: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
+def register(hidden_texts: HiddenTexts, *, uid: str, kind: str, name: str, is_preview: bool = False) -> None:
     """Redact texts about a Stack with the values in `hidden_texts`, as long as that object exists. name:
     `namespace/name`.
+
+    is_preview: whether the values are those of a preview, and those of the running definition count as well.
     """
     _KINDS.add(kind)
     _NAMES[hidden_texts] = (kind, name)
-    _BY_STACK[uid] = hidden_texts
-    _BY_STACK[f"{kind}:{name}"] = hidden_texts
+    registry = _BY_PREVIEW if is_preview else _BY_STACK
+    registry[uid] = registry[f"{kind}:{name}"] = hidden_texts
 
 
 def redact(text: str, stack: str) -> str:
     """Return a text about a Stack without its sensitive values. stack: its UID, or `namespace/name`."""
-    for key in (stack, *(f"{kind}:{stack}" for kind in _KINDS)) if _BY_STACK else ():
-        if (source := _BY_STACK.get(key)) is not None:
-            text = redaction.redact(text, source.hidden_texts)
+    for registry in (_BY_STACK, _BY_PREVIEW):
+        for key in (stack, *(f"{kind}:{stack}" for kind in _KINDS)) if registry else ():
+            if (source := registry.get(key)) is not None:
+                text = redaction.redact(text, source.hidden_texts)
     return text
 
 
@@ -76,6 +81,6 @@ def redact_log(_logger: Any, _method: str, entry: MutableMapping[str, Any]) -> M
         for key, value in entry.items():
             if isinstance(value, str) and key not in OWN_FIELDS:
                 entry[key] = redact(value, stack)
-        if (source := _BY_STACK.get(stack)) is not None:
+        if (source := _BY_STACK.get(stack) or _BY_PREVIEW.get(stack)) is not None:
             entry["stack_kind"], entry["stack"] = _NAMES[source]
     return entry
