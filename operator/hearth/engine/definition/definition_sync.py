@@ -523,9 +523,12 @@ class DefinitionSync:
 
     @property
     def plan_uid(self) -> str:
-        """UID of the approved plan that must contain the steps of the change in progress; "" for none."""
+        """UID of the approved plan that must contain the steps of the change in progress; "" for none.
+
+        A deletion needs no approval.
+        """
         target, handled = self.targets.current, self.targets.handled.get(APPROVAL, "")
-        is_running = handled and target is not None and not target.is_completed
+        is_running = handled and target is not None and not target.is_completed and not self.is_deleting
         return handled if is_running and change_plans.is_plan(handled) else ""
 
     def find_approved_steps(self, stack: StackObject) -> ApprovedSteps:
