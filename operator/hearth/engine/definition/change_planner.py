@@ -90,6 +90,20 @@ class ChangePlanner:
         self._seen = self._list_versions(stack)
         return found
 
+    async def close_plans(self, stack: StackObject, *, running: str, kept_identity: ChangeIdentity | None) -> None:
+        """Mark plans as superseded, because no change waits for them any longer.
+
+        running: UID of the last plan that ran; kept_identity: the change in progress, which may need its next plan after a
+        restart, None if no change is in progress.
+        """
+        for plan in list(self.services.plans.plans_of(stack.namespace, self.uid)):
+            is_over = plan.uid == running or plan.status.get("phase") in change_plans.ENDED
+            if is_over or not self._is_genuine(plan) or change_plans.read_identity(plan.spec) == kept_identity:
+                continue
+            await self._write_phase(
+                plan, PlanPhase.SUPERSEDED, "the change was taken back, or needs no plan any longer"
+            )
+
     async def note_phase(self, stack: StackObject, plan_uid: str, phase: PlanPhase, message: str) -> None:
         """Write the state of a plan for people; nothing depends on it."""
         plan = self.find_plan(stack, plan_uid)
@@ -115,14 +129,13 @@ class ChangePlanner:
 
     def _list_genuine(self, stack: StackObject) -> list[StackPlanObject]:
         """Return the plans that the operator made for this Stack, the newest last."""
-        found = [
-            plan
-            for plan in self.services.plans.plans_of(stack.namespace, self.uid)
-            if change_plans.is_genuine(
-                plan.namespace, plan.name, plan.spec, plan.signature, signatures=self.services.hashes
-            )
-        ]
+        found = filter(self._is_genuine, self.services.plans.plans_of(stack.namespace, self.uid))
         return sorted(found, key=lambda plan: (plan.created_at, plan.name))
+
+    def _is_genuine(self, plan: StackPlanObject) -> bool:
+        return change_plans.is_genuine(
+            plan.namespace, plan.name, plan.spec, plan.signature, signatures=self.services.hashes
+        )
 
     def _add_authors(self, stack: StackObject, policy: ApprovalPolicy) -> ApprovalPolicy:
         """Return the policy with the authors of the spec. They are recorded only if they cannot approve the change."""
@@ -150,7 +163,9 @@ class ChangePlanner:
                 await self._write_phase(each, PlanPhase.SUPERSEDED, "another change took the place of this one")
         for each in others[: -change_plans.KEPT]:
             await self.services.plans.delete_plan(each)
-        if plan is not None and renews and not self._is_open(plan):
+        # An approval of a change that was taken back does not count when the change returns.
+        is_over = plan is not None and plan.status.get("phase") == PlanPhase.SUPERSEDED
+        if plan is not None and (is_over or (renews and not self._is_open(plan))):
             await self.services.plans.delete_plan(plan)
             self.close()
             return None

@@ -496,16 +496,19 @@ class DefinitionSync:
         hashes, before = {each.number: each.hash for each in known.verified}, self.targets.current
         is_change = change_hold.is_unapproved(choice, hashed, before=before, hashes=hashes)
         is_rolling_back = before is not None and before.cause is TargetCause.AUTOMATIC
-        if choice.cause is TargetCause.AUTOMATIC and (self._unplanned is None or not is_rolling_back):
-            return None
         identity = ChangeIdentity(
             definition_hash=change_plans.name_change(choice, hashed, hashes=hashes, switched_off=self._switched_off),
             base_revision=before.revision if before is not None else EMPTY_REVISION,
             previous_plan=self.targets.handled[APPROVAL],
         )
-        if not (self._switched_off or is_change) and self._unplanned is None:
-            # A process may have stored the first revision and died before it wrote a status: use its approval up.
-            return self.planner.find_approved(stack, identity) if before is None else None
+        is_rollback = choice.cause is TargetCause.AUTOMATIC and (self._unplanned is None or not is_rolling_back)
+        if is_rollback or (not (self._switched_off or is_change) and self._unplanned is None):
+            if before is None and not is_rollback:
+                # A process may have stored the first revision and died before it wrote a status: use its approval up.
+                return self.planner.find_approved(stack, identity)
+            kept = identity if before is not None and not before.is_completed else None
+            await self.planner.close_plans(stack, running=identity.previous_plan, kept_identity=kept)
+            return None
         if self._unplanned is not None and not self.targets.is_persisted:
             # The preview reads the target in the status, which is being written.
             until = self.services.clock.now() + STATUS_TAKES
@@ -574,7 +577,10 @@ class DefinitionSync:
         if replaced := self._replaced_plan:
             self._replaced_plan = ""
             await self.planner.note_phase(stack, replaced, PlanPhase.SUPERSEDED, "another approved plan took its place")
-        if plan is not None and self.targets.handled.get(APPROVAL) in (plan.uid, None):
+        if plan is not None and APPROVAL not in self.targets.handled:
+            message = "approvals are switched off, and the change is not compared with this plan"
+            await self.planner.note_phase(stack, plan.uid, PlanPhase.COMPLETED, message)
+        elif plan is not None and self.targets.handled[APPROVAL] == plan.uid:
             await self.planner.note_phase(stack, plan.uid, PlanPhase.RUNNING, "the change is running")
 
     @property
@@ -589,6 +595,9 @@ class DefinitionSync:
         message = "the change failed and was rolled back" if is_failed else "the change is complete"
         phase = PlanPhase.FAILED if is_failed else PlanPhase.COMPLETED
         await self.planner.note_phase(stack, self._reported_plan, phase, message)
+        if self.held is None and not (self.schedule.is_running or self.has_unprocessed_spec(stack)):
+            # A plan for steps that turned out to need none.
+            await self.planner.close_plans(stack, running=self._reported_plan, kept_identity=None)
 
     def _find_change_hold(self, stack: StackObject) -> ChangeHold | DefinitionRejection | None:
         """Return why changes of the definition wait now, None if they do not, or the rejection of a wrong window."""

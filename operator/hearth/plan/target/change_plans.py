@@ -30,7 +30,7 @@ KEPT: Final = 5
 
 
 class PlanPhase(enum.StrEnum):
-    """State of a plan, for people. The engine never reads it back."""
+    """State of a plan, for people. The engine reads back only that a plan is superseded: it is then made again."""
 
     PENDING = "Pending"
     APPROVED = "Approved"
