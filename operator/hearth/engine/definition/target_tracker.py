@@ -376,8 +376,8 @@ class TargetTracker:
         either off. Each record is a new one, so that no earlier plan counts.
         """
         if is_required and APPROVAL not in self.handled:
-            since = times.format_time(now) if self.is_first_lost else f"generation {generation}"
-            self.record_handled(APPROVAL, since)
+            at = f" at {times.format_time(now)}" if self.is_first_lost else ""
+            self.record_handled(APPROVAL, f"generation {generation}{at}")
         if is_required and is_separate:
             self.record_handled(SEPARATE, "true")
 

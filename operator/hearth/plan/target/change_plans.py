@@ -180,8 +180,8 @@ def read_identity(spec: Mapping[str, Any]) -> ChangeIdentity:
 
 
 def is_plan(handled: str) -> bool:
-    """Return whether the record of the last approval is the UID of a plan, and not the time since when changes need one."""
-    return not handled.endswith("Z")
+    """Return whether the record of the last approval is the UID of a plan. Other records contain spaces."""
+    return bool(handled) and " " not in handled
 
 
 def find_expiry(created_at: str, spec: Mapping[str, Any]) -> float:

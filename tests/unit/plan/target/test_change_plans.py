@@ -150,3 +150,16 @@ def test_a_plan_is_by_the_authors_that_it_names() -> None:
     assert (spec["separateApprover"], spec["authors"]) == (True, ["alice"])
     assert [change_plans.is_by(spec, each) for each in (by_alice, by_bob, DEFAULT_POLICY)] == [True, False, False]
     assert change_plans.is_by(make_spec(), DEFAULT_POLICY)
+
+
+@pytest.mark.parametrize(
+    ("handled", "expected"),
+    [
+        pytest.param("0d5f7c1e-6d0c-4b5c-9d3e-2f0d7c1b8a99", True, id="a plan"),
+        pytest.param("generation 5", False, id="approvals were switched on"),
+        pytest.param("generation 5 at 2026-11-30T09:00:00Z", False, id="the status was lost"),
+        pytest.param("", False, id="no record"),
+    ],
+)
+def test_only_a_uid_in_the_record_is_a_plan(handled: str, *, expected: bool) -> None:
+    assert change_plans.is_plan(handled) is expected
