@@ -528,11 +528,14 @@ class DefinitionSync:
     def plan_uid(self) -> str:
         """UID of the approved plan that must contain the steps of the change in progress; "" for none.
 
-        A deletion needs no approval.
+        A deletion needs no approval. Newer sensitive values in a stored revision do, even if no plan ran yet.
         """
         target, handled = self.targets.current, self.targets.handled.get(APPROVAL, "")
-        is_running = handled and target is not None and not target.is_completed and not self.is_deleting
-        return handled if is_running and change_plans.is_plan(handled) else ""
+        if self.is_deleting or target is None:
+            return ""
+        if self.refreshed_parameters:
+            return handled
+        return handled if not target.is_completed and change_plans.is_plan(handled) else ""
 
     def find_approved_steps(self, stack: StackObject) -> ApprovedSteps:
         """Return the steps that the approved plan of the change in progress allows: none if the plan was deleted."""
@@ -543,7 +546,7 @@ class DefinitionSync:
             # Verify the signature only once: it covers the whole plan.
             plan = self.planner.find_plan(stack, plan_uid)
             self._allowed = (plan, approved_steps.read_steps(plan.spec["steps"])) if plan is not None else None
-        is_rollback = target is not None and target.cause is TargetCause.AUTOMATIC
+        is_rollback = target is not None and target.cause is TargetCause.AUTOMATIC and not self.refreshed_parameters
         if self._allowed is not None and self.revision is not None:
             # A plan that was made for the rollback itself has its steps.
             is_rollback = is_rollback and self._allowed[0].spec["definitionHash"] != self.revision.hash
@@ -713,6 +716,12 @@ class DefinitionSync:
             action = "keep" if choice.is_held else "roll back to"
             await self._reject(stack, rejections.reject_revision(error, number=number, action=action))
         else:
+            is_kept = choice.is_held and self.revision is not None and self.revision.number == number
+            if is_kept and stored.renewed and not self.refreshed_parameters and APPROVAL in self.targets.handled:
+                # Its own sensitive values are only in memory. Newer ones wait for the approval.
+                self.rejection = None
+                self._keep(stack, choice)
+                return
             self.refreshed_parameters = stored.renewed
             await self._begin(stack, choice, stored.blueprint, revision=stored.revision)
 
@@ -771,7 +780,7 @@ class DefinitionSync:
         """Start the chosen target. definition_revision, resized: see `TargetContext`."""
         if self._approved_plan is not None:
             # At once with the target, so that the same status records both.
-            self._replaced_plan = self.plan_uid
+            self._replaced_plan = self.plan_uid if not self.targets.is_completed else ""
             self.targets.record_approval(
                 self._approved_plan.uid,
                 is_required=self.options.approval is not None,
@@ -796,6 +805,7 @@ class DefinitionSync:
         target = self.targets.current
         if self.blueprint is None and target is not None and self.services.links.is_linked(self.uid):
             if (stored := await self._load_fallback(stack, target)) is not None:
+                self.refreshed_parameters = stored.renewed
                 await self.resources.update(stack, target, names=stored.blueprint.resources.keys())
                 self._activate(stack, stored.blueprint, revision=stored.revision)
             else:
