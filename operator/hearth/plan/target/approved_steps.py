@@ -128,8 +128,8 @@ class ApprovedSteps:
 
     def find_excess_of_deletion(self, ref: ObjectRef) -> str:
         """Compare the deletion of an object."""
-        # Work that failed is deleted before it runs again: the plan creates it.
-        is_created = any(each.action in CREATING for each in self._find(ref))
+        # Work that failed is deleted before it runs again: the plan creates exactly this object.
+        is_created = any(each.action in CREATING and each.ref == ref for each in self.steps)
         return "" if is_created or self._is_removed(ref) else f"the approved plan does not delete {ref}"
 
     def find_excess_of_release(self, ref: ObjectRef) -> str:

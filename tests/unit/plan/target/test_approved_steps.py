@@ -107,6 +107,20 @@ def test_an_unknown_name_accepts_any_name_in_the_namespace_of_the_plan() -> None
 
 
 @pytest.mark.parametrize(
+    ("planned", "unknown"),
+    [
+        pytest.param(("default", "(known after db is ready)"), approved_steps.NAME, id="name"),
+        pytest.param(("(known after db is ready)", "any"), approved_steps.NAMESPACE, id="namespace"),
+    ],
+)
+def test_a_creation_with_an_unknown_name_deletes_no_object(planned: tuple[str, str], unknown: str) -> None:
+    ref = ObjectRef(group="apps", kind="Deployment", namespace=planned[0], name=planned[1])
+    approved = approve(make_step("create", make_object({"replicas": 3}), unknown, ref=ref))
+    assert approved.find_excess_of_deletion(make_ref("default")) == "the approved plan does not delete deployment/any"
+    assert approved.find_excess_of_release(make_ref("default")) == "the approved plan does not release deployment/any"
+
+
+@pytest.mark.parametrize(
     ("action", "is_rollback", "allowed"),
     [
         pytest.param("create", False, {"create", "change", "delete", "release"}, id="create"),
