@@ -449,10 +449,13 @@ class DefinitionSync:
         `_choose_target`.
         """
         self._approved_plan = None
-        if isinstance(read, Definition) and self._asks_approval(stack):
+        if self._asks_approval(stack):
             choice = await self._choose_target(stack, hashed, known, None)
             if isinstance(choice, DefinitionRejection):
                 return choice
+            if isinstance(read, DefinitionRejection):
+                # Without the definition there is no plan, so a requested rollback cannot be approved.
+                return read if self._is_unapproved(choice, hashed, known) else choice
             approval = await self._find_approval(stack, choice, hashed, known)
             if isinstance(approval, HeldChange):
                 return HeldChoice(choice=self._keep_running(choice, known), definition=read, change=approval)
@@ -489,12 +492,17 @@ class DefinitionSync:
             return "off"
         return "shared" if SEPARATE in self.targets.handled and not self._policy.is_separate else ""
 
+    def _is_unapproved(self, choice: TargetChoice, hashed: str, known: RevisionSet) -> bool:
+        """Return whether a choice starts a change that may need an approval."""
+        hashes = {each.number: each.hash for each in known.verified}
+        return change_hold.is_unapproved(choice, hashed, before=self.targets.current, hashes=hashes)
+
     async def _find_approval(
         self, stack: StackObject, choice: TargetChoice, hashed: str, known: RevisionSet
     ) -> HeldChange | StackPlanObject | None:
         """Return the approved plan of the chosen change, None if it needs none, or the change with why it waits."""
         hashes, before = {each.number: each.hash for each in known.verified}, self.targets.current
-        is_change = change_hold.is_unapproved(choice, hashed, before=before, hashes=hashes)
+        is_change = self._is_unapproved(choice, hashed, known)
         is_rolling_back = before is not None and before.cause is TargetCause.AUTOMATIC
         identity = ChangeIdentity(
             definition_hash=change_plans.name_change(choice, hashed, hashes=hashes, switched_off=self._switched_off),
