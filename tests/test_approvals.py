@@ -10,7 +10,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.errors import Unreachable
-from hearth.model.text import hidden_texts
+from hearth.model.text import hidden_texts, times
 from hearth.plan.target import change_plans
 from hearth.plan.target.change_plans import PreviewedChange
 from support.checks import stack_plans
@@ -377,3 +377,14 @@ async def test_the_values_of_the_running_definition_stay_hidden_during_a_preview
         await world.wait_rest()
 
     assert shown[0] == "… and …"
+
+
+@fake_world.in_world
+async def test_the_status_of_a_plan_says_when_it_expires(world: FakeWorld) -> None:
+    created = (await begin(world))["metadata"]["creationTimestamp"]
+    expected = times.format_time(times.parse_time(created) + times.parse_duration(change_plans.VALID_FOR))
+    assert find_plan(world)["status"]["expiresAt"] == expected
+    await approve(world)
+
+    status = find_plan(world)["status"]
+    assert (status["phase"], status["expiresAt"]) == ("Completed", expected)

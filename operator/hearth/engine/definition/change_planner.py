@@ -22,6 +22,7 @@ from hearth.model import approvals, limits, names, retry_delays, spec_authors
 from hearth.model.approvals import Approval, Decision, PlanIdentity
 from hearth.model.child import Object
 from hearth.model.errors import HearthError
+from hearth.model.text import times
 from hearth.model.well_known_kinds import STACK_PLAN
 from hearth.plan.status import plan_status
 from hearth.plan.target import change_plans
@@ -84,7 +85,7 @@ class ChangePlanner:
             return self._hold(problem, retry_at=self.services.clock.now() + retry_delays.PLANS.first)
         plan = await self._find_plan(stack, identity, policy, renews=renews)
         if plan is not None:
-            found = await self._judge(stack, plan)
+            found = await self._judge(stack, plan, policy)
         else:
             found = await self._make_plan(stack, identity, policy, sources)
         self._seen = self._list_versions(stack)
@@ -165,7 +166,7 @@ class ChangePlanner:
             await self.services.plans.delete_plan(each)
         # An approval of a change that was taken back does not count when the change returns.
         is_over = plan is not None and plan.status.get("phase") == PlanPhase.SUPERSEDED
-        if plan is not None and (is_over or (renews and not self._is_open(plan))):
+        if plan is not None and (is_over or (renews and not self._is_open(plan, policy))):
             await self.services.plans.delete_plan(plan)
             self.close()
             return None
@@ -175,25 +176,31 @@ class ChangePlanner:
         identity = PlanIdentity(namespace=plan.namespace, name=plan.name, uid=plan.uid, digest=str(plan.spec["digest"]))
         return approvals.read_approval(plan.approval, identity, signatures=self.services.hashes)
 
-    def _is_open(self, plan: StackPlanObject) -> bool:
+    def _is_open(self, plan: StackPlanObject, policy: ApprovalPolicy) -> bool:
         """Return whether the plan can still be approved, or is approved and may begin."""
         approval = self._read_approval(plan)
         is_rejected = approval is not None and approval.decision is Decision.REJECTED
-        return not is_rejected and not self._is_expired(plan)
+        return not is_rejected and self._find_expiry(plan, policy) > self.services.clock.now()
 
-    def _is_expired(self, plan: StackPlanObject) -> bool:
-        return change_plans.find_expiry(plan.created_at, plan.spec) <= self.services.clock.now()
+    def _find_expiry(self, plan: StackPlanObject, policy: ApprovalPolicy) -> float:
+        approval = self._read_approval(plan)
+        approved_at = approval.time if approval is not None and approval.decision is Decision.APPROVED else ""
+        return change_plans.find_expiry(plan.created_at, plan.spec, approved_at=approved_at, window=policy.window)
 
-    async def _judge(self, stack: StackObject, plan: StackPlanObject) -> ChangeHold | StackPlanObject:
+    async def _judge(
+        self, stack: StackObject, plan: StackPlanObject, policy: ApprovalPolicy
+    ) -> ChangeHold | StackPlanObject:
         """Return the plan if it is approved, otherwise why the change waits."""
-        approval, expiry = self._read_approval(plan), change_plans.find_expiry(plan.created_at, plan.spec)
+        approval, expiry, now = self._read_approval(plan), self._find_expiry(plan, policy), self.services.clock.now()
         if approval is not None and approval.decision is Decision.REJECTED:
-            return await self._report(
-                plan, PlanPhase.REJECTED, plan_status.describe_rejection(stack, plan.name, approval)
-            )
-        if self._is_expired(plan):
-            return await self._report(plan, PlanPhase.EXPIRED, plan_status.describe_expiry(stack, plan.name, expiry))
+            message = plan_status.describe_rejection(stack, plan.name, approval)
+            return await self._report(plan, PlanPhase.REJECTED, message, expiry=expiry)
+        if expiry <= now:
+            message = plan_status.describe_expiry(stack, plan.name, expiry)
+            return await self._report(plan, PlanPhase.EXPIRED, message, expiry=expiry)
         if approval is not None:
+            if policy.window is not None and not policy.window.is_open(now):
+                await self._report(plan, PlanPhase.APPROVED, "the change waits for its window", expiry=expiry)
             return plan
         message = plan_status.describe_wait(
             stack,
@@ -202,14 +209,14 @@ class ChangePlanner:
             expiry=expiry,
             is_approvable=self.services.plans.is_approvable,
         )
-        return await self._report(plan, PlanPhase.PENDING, message, until=expiry)
+        return await self._report(plan, PlanPhase.PENDING, message, expiry=expiry, until=expiry)
 
     async def _report(
-        self, plan: StackPlanObject, phase: PlanPhase, message: str, *, until: float = math.inf
+        self, plan: StackPlanObject, phase: PlanPhase, message: str, *, expiry: float, until: float = math.inf
     ) -> ChangeHold:
-        """Return the hold, and write the same message to the status of the plan."""
+        """Return the hold, and write the same message to the status of the plan. expiry: when the plan expires."""
         if plan.status.get("phase") != phase:
-            await self._write_phase(plan, phase, message)
+            await self._write_phase(plan, phase, message, expires_at=times.format_time(expiry))
         return self._hold(message, until=until)
 
     def _hold(self, message: str, *, until: float = math.inf, retry_at: float = math.inf) -> ChangeHold:
@@ -241,7 +248,7 @@ class ChangePlanner:
             name = manifest["metadata"]["name"]
             problem = f"StackPlan {name} exists and is not the plan of this change; delete it"
             return self._hold(problem, retry_at=now + retry_delays.PLAN.first)
-        return await self._judge(stack, plan)
+        return await self._judge(stack, plan, policy)
 
     def _write_plan(
         self, stack: StackObject, identity: ChangeIdentity, change: PreviewedChange, policy: ApprovalPolicy
@@ -289,10 +296,15 @@ class ChangePlanner:
         self._outcome, self._has_outcome_news = outcome, True
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
-    async def _write_phase(self, plan: StackPlanObject, phase: PlanPhase, message: str) -> None:
+    async def _write_phase(
+        self, plan: StackPlanObject, phase: PlanPhase, message: str, *, expires_at: str = ""
+    ) -> None:
+        """Write the state of a plan. expires_at: when it expires, "" if that is the same as before."""
         status = plan_status.build_status(
             phase, message, generation=plan.generation, before=plan.status, now=self.services.clock.now()
         )
+        if expires_at := expires_at or plan.status.get("expiresAt", ""):
+            status["expiresAt"] = expires_at
         error = await answers.find_error(self.services.plans.write_plan_status(plan, status))
         if error is not None:
             logger.warning("cannot write the status of a plan", plan=plan.uid, error=str(error))

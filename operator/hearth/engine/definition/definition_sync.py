@@ -525,7 +525,11 @@ class DefinitionSync:
         found = await self.planner.find_approval(
             stack,
             identity,
-            dataclasses.replace(self._policy, is_separate=self._policy.is_separate or SEPARATE in self.targets.handled),
+            dataclasses.replace(
+                self._policy,
+                is_separate=self._policy.is_separate or SEPARATE in self.targets.handled,
+                window=self.options.window,
+            ),
             sources=change_plans.list_versions(self._read_versions),
             renews=self._renews_plan,
         )

@@ -98,7 +98,8 @@ class StackPlanSpec(ApiModel):
     """SHA-256 over the other fields that decide what happens, with namespace, Stack and revision. An approval names
     it."""
     valid_for: str = pydantic.Field(min_length=1, max_length=32)
-    """How long the plan can be approved, and how long an approval counts if its execution has not begun, e.g. `24h`."""
+    """How long the plan can be approved, and how long an approval counts if its execution has not begun, e.g. `24h`. It counts
+    from the creation of the plan, and for a change that waits for its window, again from the opening of the window."""
     undo: Undo | None = None
     """How a rollback undoes the whole change: the worst grade of all steps."""
     steps: list[PlanStep] = pydantic.Field(

@@ -16,6 +16,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures, Signer
 from hearth.model.text import times
+from hearth.model.windows import Window
 from hearth.plan.ownership import keyed_hash
 from hearth.plan.target.target import EMPTY_REVISION, TargetCause
 from hearth.plan.target.target_choice import TargetChoice
@@ -56,6 +57,8 @@ class ApprovalPolicy:
     """Whether the authors of a change cannot approve it."""
     authors: tuple[str, ...] = ()
     """The users who wrote the change; () if unknown."""
+    window: Window | None = None
+    """When an approved change may begin; None for any time."""
 
 
 DEFAULT_POLICY: Final = ApprovalPolicy()
@@ -184,9 +187,22 @@ def is_plan(handled: str) -> bool:
     return bool(handled) and " " not in handled
 
 
-def find_expiry(created_at: str, spec: Mapping[str, Any]) -> float:
-    """Return when a genuine plan expires, in seconds since the epoch."""
-    return times.parse_time(created_at) + times.parse_duration(spec["validFor"])
+def find_expiry(
+    created_at: str, spec: Mapping[str, Any], *, approved_at: str = "", window: Window | None = None
+) -> float:
+    """Return when a genuine plan expires, in seconds since the epoch.
+
+    approved_at: when it was approved, "" if it was not; window: when its change may begin. A plan that is approved in time,
+    and outside of the window, is valid as long again after the window opens.
+    """
+    valid = times.parse_duration(spec["validFor"])
+    expiry = times.parse_time(created_at) + valid
+    if window is None or not approved_at:
+        return expiry
+    approved = times.parse_time(approved_at)
+    if approved >= expiry or window.is_open(approved):
+        return expiry
+    return max(expiry, window.find_opening(approved) + valid)
 
 
 def name_change(choice: TargetChoice, hashed: str, *, hashes: Mapping[int, str], switched_off: str = "") -> str:

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from hearth.model import windows
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import times
+from hearth.model.windows import Window
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.target import change_plans
 from hearth.plan.target.change_plans import DEFAULT_POLICY, ApprovalPolicy, ChangeIdentity, PreviewedChange
@@ -163,3 +166,23 @@ def test_a_plan_is_by_the_authors_that_it_names() -> None:
 )
 def test_only_a_uid_in_the_record_is_a_plan(handled: str, *, expected: bool) -> None:
     assert change_plans.is_plan(handled) is expected
+
+
+MONDAYS = windows.parse({"days": ["Mon"], "from": "02:00", "to": "04:00"})
+
+
+@pytest.mark.parametrize(
+    ("approved_at", "window", "expected"),
+    [
+        pytest.param("", None, "2026-11-06T09:00:00Z", id="not approved"),
+        pytest.param("", MONDAYS, "2026-11-06T09:00:00Z", id="not approved, with a window"),
+        pytest.param("2026-11-05T10:00:00Z", None, "2026-11-06T09:00:00Z", id="approved"),
+        pytest.param("2026-11-05T10:00:00Z", MONDAYS, "2026-11-10T02:00:00Z", id="approved before the window"),
+        pytest.param("2026-11-06T09:00:00Z", MONDAYS, "2026-11-06T09:00:00Z", id="approved too late"),
+        pytest.param("2026-11-05T10:00:00Z", windows.parse({}), "2026-11-06T09:00:00Z", id="approved in the window"),
+    ],
+)
+def test_the_expiry_of_a_plan(approved_at: str, window: Window | None, expected: str) -> None:
+    """Created on a Thursday, and valid for a day."""
+    found = change_plans.find_expiry("2026-11-05T09:00:00Z", make_spec(), approved_at=approved_at, window=window)
+    assert times.format_time(found) == expected
