@@ -111,6 +111,8 @@ CHANGES_AUTHORS: Final = {
 }
 STRICT: Final = ("approvals.hearth.dev", "authors.hearth.dev")
 """Webhooks without whose answer a write is denied."""
+REINVOKED: Final = ("authors.hearth.dev",)
+"""Webhooks whose answer depends on what other webhooks change."""
 WEBHOOKS: Final = {
     "ValidatingWebhookConfiguration": (
         ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], [CHANGES_SPEC]),
@@ -203,4 +205,5 @@ def make_webhook(
         "sideEffects": "None",
         "failurePolicy": "Fail" if name in STRICT else "Ignore",
         "timeoutSeconds": 5,
+        **({"reinvocationPolicy": "IfNeeded"} if name in REINVOKED else {}),
     }

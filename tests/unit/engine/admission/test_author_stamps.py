@@ -115,3 +115,14 @@ def test_too_many_authors_count_as_unknown() -> None:
     assert len(read(stack)) == limits.AUTHORS
 
     assert read(edit(stack, make_stack(limits.AUTHORS + 1), "another")) == ()
+
+
+def test_a_spec_that_another_webhook_changes_is_recorded_again() -> None:
+    stored = edit(None, make_stack(1), "alice")
+    first = edit(stored, make_stack(2), "bob")
+    record = first["metadata"]["annotations"][KEY]
+    again = edit(stored, make_stack(3), "bob", written=record)
+
+    assert edit(stored, make_stack(2), "bob", written=record) == first
+    assert read(again) == ("alice", "bob")
+    assert read(edit(None, make_stack(2), "carol", written=record)) == ("carol",)
