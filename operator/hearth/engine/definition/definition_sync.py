@@ -798,6 +798,7 @@ class DefinitionSync:
                 is_required=self.options.approval is not None,
                 is_separate=self._policy.is_separate,
             )
+        before = self.targets.current
         context = TargetContext(
             now=self.services.clock.now(),
             cluster=self.cluster.server,
@@ -807,7 +808,10 @@ class DefinitionSync:
             has_breakpoints=not self.options.environment.is_empty,
             heals_on_update=self.options.healing.waits_for_update,
         )
-        return self.targets.start(choice, revision=number, context=context)
+        target = self.targets.start(choice, revision=number, context=context)
+        if self._approved_plan is None and _is_restarted(before, target):
+            self.targets.end_plan()
+        return target
 
     async def _reject(self, stack: StackObject, rejection: DefinitionRejection | None) -> None:
         """Keep the active revision; after a restart, activate the target's stored revision.
@@ -993,3 +997,10 @@ class DefinitionSync:
         # If the state was lost, the data may have been replaced before. Newer data must not be lost.
         is_restored = self.targets.is_first_lost
         return await snapshot_restore.resolve(self.services, stack, name, is_restored=is_restored)
+
+
+def _is_restarted(before: Target | None, target: Target) -> bool:
+    """Return whether a completed target runs again, as a requested retry of repairs does."""
+    if before is None or not before.is_completed or target.is_completed:
+        return False
+    return (before.revision, before.cause) == (target.revision, target.cause)

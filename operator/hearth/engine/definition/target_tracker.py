@@ -19,7 +19,7 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
-from hearth.plan.target import change_hold, target_choice, target_status
+from hearth.plan.target import change_hold, change_plans, target_choice, target_status
 from hearth.plan.target.change_hold import ChangeHold
 from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext, TargetRequest
@@ -392,6 +392,12 @@ class TargetTracker:
             self.handled.pop(APPROVAL, None)
         if not (is_required and is_separate):
             self.handled.pop(SEPARATE, None)
+
+    def end_plan(self) -> None:
+        """Record that the last plan does not restrict repairs. The record keeps its UID, so that no plan counts twice."""
+        plan_uid = self.handled.get(APPROVAL, "")
+        if change_plans.is_plan(plan_uid):
+            self.record_handled(APPROVAL, f"after {plan_uid}")
 
     def complete(self) -> None:
         """Record that the target is completed."""
