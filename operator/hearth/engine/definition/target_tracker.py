@@ -93,7 +93,7 @@ class TargetTracker:
     _is_unseen: bool = False
     """Whether no status was ever written."""
     _written: object = None
-    """Identity of the target in the status."""
+    """Identity of the target and of the last approval in the status."""
     _supersedes: bool = False
     """Whether the target replaced an incomplete one."""
     _is_moved: bool = False
@@ -146,7 +146,7 @@ class TargetTracker:
         self.is_first_lost = is_lost or (memory is None and has_former())
         self.current = target_status.decode(memory) if memory is not None else None
         self.is_restored = self.current is not None
-        self._written = persisted_identity(self.current)
+        self._written = read_persisted_identity(memory or {})
         self._is_unseen = "phase" not in status
         self.is_resumed = self._is_unseen and count_revisions() > 0
         self.completed = target_status.read_completed(None if self.is_first_lost else memory or {})
@@ -215,12 +215,12 @@ class TargetTracker:
         may_be_held = (self.has_window and target.earlier_revision > 0) or APPROVAL in self.handled
         if not (self._supersedes or self._is_moved or needs_persistence(target) or may_be_held):
             return True
-        return self._written == persisted_identity(self.current)
+        return self._written == (persisted_identity(target), self.handled.get(APPROVAL))
 
     def on_status_written(self, status: Object) -> bool:
         """Record the written status; return whether work that waited for it may start."""
         was_recorded, self._is_unseen, self.is_resumed = self.is_persisted, False, False
-        self._written = persisted_identity(target_status.decode(status))
+        self._written = read_persisted_identity(status)
         self.last_failed = status.get("lastFailedRevision", self.last_failed)
         return self.is_persisted and not was_recorded
 
@@ -487,3 +487,8 @@ def persisted_identity(target: Target | None) -> object:
         if target is not None
         else None
     )
+
+
+def read_persisted_identity(status: Mapping[str, Any]) -> object:
+    """Return the identity of the target in a status, and the record of the last approval."""
+    return persisted_identity(target_status.decode(status)), target_status.read_handled(status).get(APPROVAL)

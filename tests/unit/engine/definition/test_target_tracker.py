@@ -76,6 +76,16 @@ def test_with_a_window_the_return_to_a_former_revision_is_written_first(
     assert tracker.is_persisted
 
 
+def test_another_plan_of_the_same_target_is_written_first() -> None:
+    target = Target(revision=1, cause=TargetCause.SPEC, since=0.0)
+    tracker = TargetTracker(current=target, handled={target_tracker.APPROVAL: "first"})
+    assert tracker.on_status_written({**target_status.encode(target), "handled": dict(tracker.handled)})
+
+    tracker.record_approval("second", is_required=True, is_separate=False)
+    assert not tracker.is_persisted
+    assert tracker.on_status_written({**target_status.encode(target), "handled": dict(tracker.handled)})
+
+
 def make_rolled_back() -> TargetTracker:
     """A tracker whose target is revision 1, because revision 2 failed."""
     target = Target(revision=1, cause=TargetCause.AUTOMATIC, since=0.0, is_completed=True, failed_hash="failed")
