@@ -388,3 +388,16 @@ async def test_the_status_of_a_plan_says_when_it_expires(world: FakeWorld) -> No
 
     status = find_plan(world)["status"]
     assert (status["phase"], status["expiresAt"]) == ("Completed", expected)
+
+
+@fake_world.in_world
+async def test_the_plan_that_switches_approvals_off_says_so_first(world: FakeWorld) -> None:
+    await begin(world)
+    await approve(world)
+    spec = {"template": make_stack(2)["spec"]["template"], "paused": True}
+    world.server.replace({**world.server.get(STACK, "default", "shop"), "spec": spec}, manager=USER)
+    await world.wait_rest()
+
+    plan = find_plan(world)["spec"]
+    assert plan["notes"][0].startswith("switches approvals off")
+    assert [step["resource"] for step in plan["steps"]] == ["a"]

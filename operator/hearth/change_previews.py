@@ -62,5 +62,5 @@ class KubeChangePreviews:
             raise Unreachable(f"Stack {stack.namespace}/{stack.name} was replaced")
         hash_content = self._hashes.of_stack(stack.uid).hash
         previewer = StackPreviewer(session=self._session, tenancy=self._tenancy, beside={}, hash_content=hash_content)
-        preview = await previewer.preview(raw, raw)
+        preview = await previewer.preview(raw, planned_steps.unpause(raw))
         return planned_steps.make_change(preview, generation=raw["metadata"]["generation"])

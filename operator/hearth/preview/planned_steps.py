@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from hearth.model import limits
+from hearth.model import limits, object_fields
 from hearth.model.child import Object
 from hearth.model.errors import HearthError
 from hearth.model.kinds import ObjectRef
@@ -50,6 +50,12 @@ def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
         unknown=tuple(unknown[: limits.PLAN_UNKNOWN]),
         notes=tuple(notes[: limits.PLAN_NOTES]),
     )
+
+
+def unpause(stack: Object) -> Object:
+    """Return the Stack without `spec.paused`. A plan contains the steps that start when the pause ends."""
+    spec = object_fields.mapping(stack, "spec")
+    return {**stack, "spec": {key: value for key, value in spec.items() if key != "paused"}}
 
 
 def make_step(change: Change) -> Object:

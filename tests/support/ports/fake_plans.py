@@ -122,7 +122,7 @@ class FakePreviews:
         present = self._server.get(fake_kinds.STACK.kind, stack.namespace, stack.name)
         preview = await preview_of.preview_spec(
             self._server,
-            present["spec"],
+            planned_steps.unpause(present)["spec"],
             namespace=stack.namespace,
             name=stack.name,
             hash_content=self._hashes.of_stack(stack.uid).hash,

@@ -128,3 +128,7 @@ def test_long_texts_are_cut() -> None:
 
     (step,) = planned_steps.make_change(make_preview(change), generation=1).steps
     assert len(step["reason"]) == limits.PLAN_TEXT
+
+
+def test_a_plan_ignores_the_pause_of_a_stack() -> None:
+    assert planned_steps.unpause({"spec": {"paused": True, "timeout": "1m"}}) == {"spec": {"timeout": "1m"}}

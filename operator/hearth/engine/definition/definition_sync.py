@@ -22,7 +22,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRev
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
-from hearth.engine.definition.target_tracker import APPROVAL, SEPARATE, TargetTracker
+from hearth.engine.definition.target_tracker import APPROVAL, APPROVALS_END, SEPARATE, TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
@@ -510,7 +510,8 @@ class DefinitionSync:
             previous_plan=self.targets.handled[APPROVAL],
         )
         is_rollback = choice.cause is TargetCause.AUTOMATIC and (self._unplanned is None or not is_rolling_back)
-        if is_rollback or (not (self._switched_off or is_change) and self._unplanned is None):
+        is_switched = bool(self._switched_off) and APPROVALS_END not in self.targets.handled
+        if is_rollback or (not (is_switched or is_change) and self._unplanned is None):
             if before is None and not is_rollback:
                 # A process may have stored the first revision and died before it wrote a status: use its approval up.
                 return self.planner.find_approved(stack, identity)
@@ -592,10 +593,7 @@ class DefinitionSync:
         if replaced := self._replaced_plan:
             self._replaced_plan = ""
             await self.planner.note_phase(stack, replaced, PlanPhase.SUPERSEDED, "another approved plan took its place")
-        if plan is not None and APPROVAL not in self.targets.handled:
-            message = "approvals are switched off, and the change is not compared with this plan"
-            await self.planner.note_phase(stack, plan.uid, PlanPhase.COMPLETED, message)
-        elif plan is not None and self.targets.handled[APPROVAL] == plan.uid:
+        if plan is not None and self.targets.handled.get(APPROVAL) == plan.uid:
             await self.planner.note_phase(stack, plan.uid, PlanPhase.RUNNING, "the change is running")
 
     @property
@@ -613,6 +611,9 @@ class DefinitionSync:
         if self.held is None and not (self.schedule.is_running or self.has_unprocessed_spec(stack)):
             # A plan for steps that turned out to need none.
             await self.planner.close_plans(stack, running=self._reported_plan, kept_identity=None)
+        if target is not None and target.is_completed and self.targets.handled.get(APPROVAL) == self._reported_plan:
+            self.targets.end_approvals()
+            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _find_change_hold(self, stack: StackObject) -> ChangeHold | DefinitionRejection | None:
         """Return why changes of the definition wait now, None if they do not, or the rejection of a wrong window."""

@@ -39,6 +39,8 @@ REQUESTS: Mapping[str, str] = {
 """Annotations with request tokens, by their name in `status.handled`. Each token is handled once."""
 APPROVAL = "approval"
 """The name in `status.handled` of the plan that ran last, or of the generation since when changes need an approval."""
+APPROVALS_END = "approvalsEnd"
+"""The name in `status.handled` of the fact that the running plan is the last one: it switches approvals off."""
 SEPARATE = "separateApprover"
 """The name in `status.handled` of the rule that the author of a change cannot approve it."""
 CONTINUE = "continue"
@@ -378,6 +380,8 @@ class TargetTracker:
         if is_required and APPROVAL not in self.handled:
             at = f" at {times.format_time(now)}" if self.is_first_lost else ""
             self.record_handled(APPROVAL, f"generation {generation}{at}")
+        if is_required:
+            self.handled.pop(APPROVALS_END, None)
         if is_required and is_separate:
             self.record_handled(SEPARATE, "true")
 
@@ -386,10 +390,9 @@ class TargetTracker:
 
         is_required, is_separate: whether later changes need an approval as well, and by another user than the author.
         """
-        if is_required:
-            self.record_handled(APPROVAL, plan_uid)
-        else:
-            self.handled.pop(APPROVAL, None)
+        self.record_handled(APPROVAL, plan_uid)
+        if not is_required:
+            self.record_handled(APPROVALS_END, "true")
         if not (is_required and is_separate):
             self.handled.pop(SEPARATE, None)
 
@@ -398,6 +401,11 @@ class TargetTracker:
         plan_uid = self.handled.get(APPROVAL, "")
         if change_plans.is_plan(plan_uid):
             self.record_handled(APPROVAL, f"after {plan_uid}")
+
+    def end_approvals(self) -> None:
+        """Record that the last plan ended, if it switches approvals off. Until then, its change is compared with it."""
+        if self.handled.pop(APPROVALS_END, ""):
+            self.handled.pop(APPROVAL, None)
 
     def complete(self) -> None:
         """Record that the target is completed."""

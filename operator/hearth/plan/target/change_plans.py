@@ -122,6 +122,13 @@ def is_by(spec: Mapping[str, Any], policy: ApprovalPolicy) -> bool:
     return planned == (policy.is_separate, policy.authors)
 
 
+SWITCHED_OFF: Final[Mapping[str, str]] = {
+    "off": "switches approvals off: after this change, no change needs an approval",
+    "shared": "switches the separate approver off: after this change, authors can approve their own changes",
+}
+"""The note of a plan about what else the change switches off."""
+
+
 def make_spec(
     stack: Mapping[str, str],
     identity: ChangeIdentity,
@@ -131,6 +138,9 @@ def make_spec(
     namespace: str,
 ) -> Object:
     """Return the spec of a plan. stack: kind, name and UID."""
+    switched_off = SWITCHED_OFF.get(identity.definition_hash.rpartition("/")[2])
+    # First, so that no user misses it.
+    notes = [*([switched_off] if switched_off else []), *change.notes][: limits.PLAN_NOTES]
     spec: Object = {
         "stackRef": dict(stack),
         "definitionHash": identity.definition_hash,
@@ -142,7 +152,7 @@ def make_spec(
         **({"authors": list(policy.authors)} if policy.authors else {}),
         **({"undo": change.undo} if change.undo else {}),
         **({"unknown": list(change.unknown)} if change.unknown else {}),
-        **({"notes": list(change.notes)} if change.notes else {}),
+        **({"notes": notes} if notes else {}),
     }
     return {**spec, "digest": find_digest(namespace, spec)}
 
