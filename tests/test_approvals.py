@@ -401,3 +401,17 @@ async def test_the_plan_that_switches_approvals_off_says_so_first(world: FakeWor
     plan = find_plan(world)["spec"]
     assert plan["notes"][0].startswith("switches approvals off")
     assert [step["resource"] for step in plan["steps"]] == ["a"]
+
+
+@fake_world.in_world
+async def test_a_plan_names_the_objects_that_the_stack_reads(world: FakeWorld) -> None:
+    set_size(world, "1")
+    stack = make_stack(1)
+    external = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sizes"}}
+    stack["spec"]["template"]["resources"]["sizes"] = {"externalRef": external}
+    world.server.create(stack, manager=USER)
+    await world.start_controller()
+    await world.wait_rest()
+
+    read = "sizes: the Stack reads ConfigMap sizes; later changes of it change the Stack without an approval"
+    assert find_plan(world)["spec"]["notes"] == [read]

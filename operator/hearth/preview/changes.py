@@ -72,6 +72,8 @@ class Preview:
     nested: tuple[Preview, ...] = ()
     """The previews of Stacks and groups in it that are created, changed or deleted."""
     notes: tuple[str, ...] = ()
+    live_reads: tuple[str, ...] = ()
+    """A sentence for each object and list that the Stack reads, because their later changes change the Stack."""
     rejection: str = ""
     """Why the definition is rejected, so that nothing happens, or "" if it is accepted."""
     mistakes: tuple[Mistake, ...] = field(default=())

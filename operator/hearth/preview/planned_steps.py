@@ -120,6 +120,7 @@ def find_text(value: Any) -> str:
 
 def list_notes(preview: Preview) -> Iterator[str]:
     """Yield what a user must know in addition to the steps."""
+    yield from preview.live_reads
     yield from (each for each in preview.notes if each != previews.APPROVAL)
     for change in preview.changes:
         if change.action not in STEPS:

@@ -195,6 +195,7 @@ def assemble(run: PreviewRun, changes: Sequence[Change]) -> Preview:
         revision=definition.revision.number if definition.revision is not None else None,
         changes=() if rejection is not None else tuple(changes),
         notes=tuple(redaction.redact(each, world.builder.sensitive_texts) for each in list_notes(run)),
+        live_reads=tuple(redaction.redact(each, world.builder.sensitive_texts) for each in list_live_reads(run)),
         rejection=redaction.redact(rejection.message, world.builder.sensitive_texts) if rejection is not None else "",
         mistakes=tuple(world.builder.mistakes) if rejection is not None else (),
         sources=definition.source_versions,
@@ -234,6 +235,14 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
     for name, status in run.statuses.items():
         if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):
             yield f"{name} is not ready now: {status.message}"
+
+
+def list_live_reads(run: PreviewRun) -> Iterator[str]:
+    """Yield a sentence for each object and list that the Stack reads."""
+    planner = run.reconciler.planner
+    for name, external in planner.blueprint.externals.items() if planner is not None else ():
+        objects = f"{external.kind} {external.object_name}" if external.object_name else f"a list of {external.kind}"
+        yield f"{name}: the Stack reads {objects}; later changes of it change the Stack without an approval"
 
 
 def find_change_hold(run: PreviewRun) -> ChangeHold | None:
