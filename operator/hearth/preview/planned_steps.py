@@ -48,8 +48,17 @@ def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
         steps=tuple(map(make_step, changes)),
         undo=str(preview.undo) if preview.undo is not None else "",
         unknown=tuple(unknown[: limits.PLAN_UNKNOWN]),
-        notes=tuple(notes[: limits.PLAN_NOTES]),
+        notes=shorten(notes),
     )
+
+
+def shorten(notes: Sequence[str]) -> tuple[str, ...]:
+    """Return as many notes as a plan can have, with one to spare. The last one says how many are missing."""
+    most = limits.PLAN_NOTES - 1
+    if len(notes) <= most:
+        return tuple(notes)
+    missing = len(notes) - most + 1
+    return (*notes[: most - 1], f"the plan has no room for {missing} more notes; `kubectl stack diff` shows them")
 
 
 def unpause(stack: Object) -> Object:

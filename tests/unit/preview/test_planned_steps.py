@@ -132,3 +132,13 @@ def test_long_texts_are_cut() -> None:
 
 def test_a_plan_ignores_the_pause_of_a_stack() -> None:
     assert planned_steps.unpause({"spec": {"paused": True, "timeout": "1m"}}) == {"spec": {"timeout": "1m"}}
+
+
+def test_a_plan_says_how_many_notes_have_no_room() -> None:
+    notes = [f"note {number}" for number in range(limits.PLAN_NOTES + 10)]
+
+    shown = planned_steps.shorten(notes)
+
+    assert len(shown) == limits.PLAN_NOTES - 1
+    assert shown[-1] == "the plan has no room for 12 more notes; `kubectl stack diff` shows them"
+    assert planned_steps.shorten(notes[:40]) == tuple(notes[:40])

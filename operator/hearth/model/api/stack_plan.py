@@ -88,8 +88,8 @@ class StackPlanSpec(ApiModel):
     base_revision: Counter
     """The revision of the Stack that the plan changes. 0 before the first."""
     previous_plan: str = pydantic.Field(max_length=128)
-    """UID of the StackPlan that ran before, or the generation since when changes of the Stack need an approval. A plan
-    counts only while no later one has run."""
+    """The record of the last approval when the plan was made, see `status.handled.approval` of the Stack. A plan counts
+    only while this is the last one."""
     authors: list[Annotated[str, pydantic.Field(max_length=1_024)]] | None = base.optional_list(limits.AUTHORS)
     """With `separateApprover`, the users who wrote the change. Absent if unknown; then no user can approve the plan."""
     separate_approver: bool | None = None
