@@ -58,7 +58,7 @@ def shorten(notes: Sequence[str]) -> tuple[str, ...]:
     if len(notes) <= most:
         return tuple(notes)
     missing = len(notes) - most + 1
-    return (*notes[: most - 1], f"the plan has no room for {missing} more notes; `kubectl stack diff` shows them")
+    return (*notes[: most - 1], f"the plan has no room for {missing} more notes")
 
 
 def unpause(stack: Object) -> Object:

@@ -140,5 +140,5 @@ def test_a_plan_says_how_many_notes_have_no_room() -> None:
     shown = planned_steps.shorten(notes)
 
     assert len(shown) == limits.PLAN_NOTES - 1
-    assert shown[-1] == "the plan has no room for 12 more notes; `kubectl stack diff` shows them"
+    assert shown[-1] == "the plan has no room for 12 more notes"
     assert planned_steps.shorten(notes[:40]) == tuple(notes[:40])
