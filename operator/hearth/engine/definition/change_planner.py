@@ -62,6 +62,11 @@ class ChangePlanner:
         """Return whether a plan changed, or a preview ended, since the last look."""
         return self._has_outcome_news or self._list_versions(stack) != self._seen
 
+    def look(self, stack: StackObject) -> None:
+        """Note the present plans. Only a later change is news, whatever the sync that begins now decides from them."""
+        self._has_outcome_news = False
+        self._seen = self._list_versions(stack)
+
     async def find_approval(
         self,
         stack: StackObject,
@@ -76,7 +81,6 @@ class ChangePlanner:
         sources: the resource versions of the sources of the definition; renews: whether the user requests another plan
         in place of one that expired or was rejected.
         """
-        self._has_outcome_news = False
         policy = self._add_authors(stack, policy)
         if not self.services.plans.is_synced:
             # The list may be denied, so look again only after a while.

@@ -330,6 +330,8 @@ class DefinitionSync:
                         continue
                     is_outdated = self.schedule.start(opened)
                     self.read_options(opened)
+                    if self.held is not None:
+                        self.planner.look(opened)
                     is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
                     if is_evaluated:
                         self.schedule.finish()
