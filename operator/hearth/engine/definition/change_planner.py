@@ -63,7 +63,7 @@ class ChangePlanner:
         return self._has_outcome_news or self._list_versions(stack) != self._seen
 
     def look(self, stack: StackObject) -> None:
-        """Note the present plans. Only a later change is news, whatever the sync that begins now decides from them."""
+        """Note the present plans: only a later change is news, even if the sync that begins now does not read them."""
         self._has_outcome_news = False
         self._seen = self._list_versions(stack)
 
