@@ -43,6 +43,7 @@ DUE = {
 """Stories where a restart costs a write, with the reason."""
 STORIES = [played for played in story.load_all() if played.slug not in DUE]
 DUE_BETWEEN = {
+    "approval-sensitive": "the sensitive value that runs is only in memory, so that its drift waits for an approval",
     "external-kind-emptied": "which members there are is not known while the list cannot be read",
     "external-members-kind": "which members there are is not known while the list cannot be read",
     "external-members-map": "which members there are is not known while the list cannot be read",

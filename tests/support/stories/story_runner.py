@@ -12,6 +12,7 @@ from typing import Any
 
 from hearth.model import names, phases
 from hearth.model.child import Object
+from hearth.plan.target import approved_steps
 from support.checks import expectations, group_expansion, secret_leaks, stored_revisions, template_verification
 from support.checks.expectations import Seen
 from support.stories import actions, story
@@ -123,7 +124,8 @@ class Play:
             raise StoryFailed("\n  ".join([f"{where}:", *leaks]))
         stack.uids = {name: found[0]["metadata"]["uid"] for name, found in seen.children.items() if len(found) == 1}
         problems = expectations.status_of(seen.stack).get("problems") or ()
-        stack.is_retried = any("nextRetryTime" in each for each in problems)
+        # A step outside the approved plan is found again after a restart, as a failed one is tried again.
+        stack.is_retried = any("nextRetryTime" in each or each["reason"] == approved_steps.REASON for each in problems)
 
     async def _find_leaks(self, stack: StackPlayed, seen: Seen) -> list[str]:
         """Places with readable sensitive values."""

@@ -118,6 +118,8 @@ class DefinitionSync:
     _unplanned: tuple[int, TargetCause] | None = None
     """Revision and cause of the target of which a step waits because the approved plan does not contain it; None for
     none."""
+    _is_new: bool = True
+    """Whether the operator has not yet found a step outside the plan since it started, and may find one soon."""
     _allowed: tuple[StackPlanObject, tuple[ApprovedStep, ...]] | None = field(default=None, repr=False)
     """The last plan whose steps were read, with them."""
     source_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
@@ -201,10 +203,12 @@ class DefinitionSync:
         """Return whether the change that waits may start: also earlier than expected, if the clock was set back."""
         if self.held is None:
             return False
-        if self.held.hold.reason is HoldReason.APPROVAL:
-            return self.held_seconds_left <= 0 or self.planner.has_news(stack)
-        is_held = change_hold.find_change_hold(self.options.window, now=self.services.clock.now()) is not None
-        return self.held_seconds_left <= 0 or not is_held
+        if self.held_seconds_left <= 0 or self.planner.has_news(stack):
+            return True
+        is_for_window = self.held.hold.reason is HoldReason.WINDOW
+        return (
+            is_for_window and change_hold.find_change_hold(self.options.window, now=self.services.clock.now()) is None
+        )
 
     def _is_other_deletion(self, stack: StackObject) -> bool:
         """Return whether the Stack is deleted in another way than the one that was processed last, if at all."""
@@ -517,7 +521,9 @@ class DefinitionSync:
             if before is None and not is_rollback:
                 # A process may have stored the first revision and died before it wrote a status: use its approval up.
                 return self.planner.find_approved(stack, identity)
-            kept = identity if before is not None and not before.is_completed else None
+            # A revision with newer sensitive values needs approved steps for good, even if it is complete.
+            is_bounded = before is not None and (not before.is_completed or (before.is_rollback and self._is_new))
+            kept = identity if is_bounded else None
             await self.planner.close_plans(stack, running=identity.previous_plan, kept_identity=kept)
             return None
         if self._unplanned is not None and not self.targets.is_persisted:
@@ -576,7 +582,7 @@ class DefinitionSync:
         target = self.targets.current
         unplanned = (target.revision, target.cause) if is_unplanned and target is not None else None
         if unplanned != self._unplanned:
-            self._unplanned = unplanned
+            self._unplanned, self._is_new = unplanned, False
             self.schedule.request()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -610,7 +616,8 @@ class DefinitionSync:
         message = "the change failed and was rolled back" if is_failed else "the change is complete"
         phase = PlanPhase.FAILED if is_failed else PlanPhase.COMPLETED
         await self.planner.note_phase(stack, self._reported_plan, phase, message)
-        if self.held is None and not (self.schedule.is_running or self.has_unprocessed_spec(stack)):
+        is_open = bool(self.plan_uid) and self._is_new
+        if self.held is None and not (is_open or self.schedule.is_running or self.has_unprocessed_spec(stack)):
             # A plan for steps that turned out to need none.
             await self.planner.close_plans(stack, running=self._reported_plan, kept_identity=None)
         if target is not None and target.is_completed and self.targets.handled.get(APPROVAL) == self._reported_plan:
