@@ -30,6 +30,7 @@ SLACK_WORDS: Final = {
     NoticeType.ROLLED_BACK: "was rolled back",
     NoticeType.STOPPED: "stopped at a breakpoint",
     NoticeType.DRIFTED: "has drift that is not repaired",
+    NoticeType.UNAPPROVED: "has a change that waits for an approval",
 }
 SLACK_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 """Without these characters, a text contains no mention and no link with another title."""

@@ -1,7 +1,7 @@
 """Decides which change of a Stack's status the owner of the installation is notified of.
 
-These are the changes that need a person: the Stack failed, was rolled back, stopped at a breakpoint, or has drift that
-is not repaired. The texts are those of its Events.
+These are the changes that need a person: the Stack failed, was rolled back, stopped at a breakpoint, waits for an
+approval, or has drift that is not repaired. The texts are those of its Events and conditions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hearth.model.phases import ConditionType
 from hearth.plan.state.condition_types import STOPS
 from hearth.plan.status import conditions, status_changes
 from hearth.plan.status.status_changes import StackEvent
+from hearth.plan.target.change_hold import HoldReason
 
 
 class NoticeType(enum.StrEnum):
@@ -24,6 +25,7 @@ class NoticeType(enum.StrEnum):
     ROLLED_BACK = "rolledback"
     STOPPED = "stopped"
     DRIFTED = "drifted"
+    UNAPPROVED = "unapproved"
 
 
 DRIFT: Final = (ConditionType.DRIFTED, ConditionType.DRIFT_CONFLICT)
@@ -54,12 +56,24 @@ def find_notices(
             yield make_notice(NoticeType.STOPPED, event.reason, event.message, after)
         elif event.reason in DRIFT and conditions.find(after, event.reason).get("message") == event.message:
             yield make_notice(NoticeType.DRIFTED, event.reason, event.message, after)
+    if (message := find_pending(after)) and message != find_pending(before):
+        yield make_notice(NoticeType.UNAPPROVED, HoldReason.APPROVAL, message, after)
     ready = conditions.find(after, "Ready")
     is_failure = status_changes.is_true(after, "Stalled") and status_changes.is_new_outcome(before, after)
     if is_failure and not is_repeated_failure(before, after):
         is_back = ready["reason"] == conditions.ROLLED_BACK and str(after["phase"]).endswith("Complete")
         type_ = NoticeType.ROLLED_BACK if is_back else NoticeType.FAILED
         yield make_notice(type_, ready["reason"], ready["message"], after)
+
+
+def find_pending(status: Mapping[str, Any]) -> str:
+    """Return which StackPlan waits for an approval, and how to approve it; "" if none does.
+
+    A plan in preparation, or one that was rejected or expired, has no time until which it can be approved.
+    """
+    held = status.get("heldChange") or {}
+    is_pending = held.get("reason") == HoldReason.APPROVAL and "until" in held
+    return str(conditions.find(status, ConditionType.CHANGE_HELD).get("message", "")) if is_pending else ""
 
 
 def is_repeated_failure(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

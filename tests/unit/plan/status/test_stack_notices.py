@@ -37,6 +37,12 @@ DRIFTED = make_status("UpdateComplete", DONE, "Drifted")
 CONFLICT = make_status("UpdateComplete", DONE, "DriftConflict")
 
 
+def make_held(message: str, *, until: str | None = "2026-01-02T00:00:00Z", reason: str = "WaitingForApproval") -> Any:
+    """A status with a change that waits. until: of the plan that can be approved."""
+    status = make_status("UpdateStopped", ("False", reason), "ChangeHeld", message=message)
+    return {**status, "heldChange": {"reason": reason, **({"until": until} if until else {})}}
+
+
 def find_types(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[NoticeType, str]]:
     events, _ = status_changes.find_events(before, after)
     return [(each.type, each.reason) for each in stack_notices.find_notices(before, after, events)]
@@ -48,6 +54,17 @@ def find_types(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Noti
         pytest.param(AT_WORK, FAILED, [(NoticeType.FAILED, "Denied")], id="failed"),
         pytest.param({}, FAILED, [(NoticeType.FAILED, "Denied")], id="failed at once"),
         pytest.param(AT_WORK, ROLLED_BACK, [(NoticeType.ROLLED_BACK, "RolledBack")], id="rolled back"),
+        pytest.param(COMPLETE, make_held("plan a"), [(NoticeType.UNAPPROVED, "WaitingForApproval")], id="a plan"),
+        pytest.param(
+            make_held("plan a"),
+            make_held("plan b"),
+            [(NoticeType.UNAPPROVED, "WaitingForApproval")],
+            id="another plan",
+        ),
+        pytest.param(make_held("plan a"), make_held("plan a"), [], id="the same plan"),
+        pytest.param(make_held("plan a"), make_held("bob rejected plan a", until=None), [], id="a rejected plan"),
+        pytest.param(COMPLETE, make_held("its plan is being made", until=None), [], id="a plan in preparation"),
+        pytest.param(COMPLETE, make_held("the window opens", reason="WaitingForWindow"), [], id="a window"),
         pytest.param(AT_WORK, STOPPED, [(NoticeType.STOPPED, "Stopped")], id="a breakpoint"),
         pytest.param(COMPLETE, DRIFTED, [(NoticeType.DRIFTED, "Drifted")], id="drift"),
         pytest.param(COMPLETE, CONFLICT, [(NoticeType.DRIFTED, "DriftConflict")], id="drift conflict"),
