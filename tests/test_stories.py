@@ -41,10 +41,11 @@ IN_PARTS = frozenset({"rollback-half-way", "rollback-sensitive", "revisions-gone
 FORGOTTEN = {
     "leaves-after-ownership-was-cleared-while-paused": "only the process that saw the record knows what it had",
     "external-members-turnover": "only the process that deleted members knows how many it deleted lately",
+    "approval-sensitive": "only the process that used the former sensitive value can repair it without an approval",
     "renamed-set": "only the process that saw the definition change compares it with the one before",
 }
-"""Stories that depend on data in the process's memory, with the reason; docs/drift.md and docs/external-objects.md
-describe it.
+"""Stories that depend on data in the process's memory, with the reason; docs/drift.md, docs/plans.md and
+docs/external-objects.md describe it.
 """
 RACES = frozenset({"adopt-at-once"})
 """Stories whose end depends on which of two Stacks comes first."""

@@ -123,13 +123,22 @@ def describe(rule: Object) -> str:
 
 
 def test_every_rule_is_needed(release: Release) -> None:
-    """By a Stack of every kind, a shared template, an account, a mark, a snapshot, the webhook, or rejected writes."""
+    """By a Stack of every kind, a shared template, an account, a mark, a snapshot, an approval, the webhook, or rejected writes."""
     log = AuditLog(audit_log.find(release.kubeconfig))
     release.kubectl.apply(snapshot_crds.load())
     release.install()
     release.start()
     release.let_webhook_be_called()
-    for play in (play_every_kind, play_template, play_account, play_quota, play_policy, play_webhook, play_failed_run):
+    for play in (
+        play_every_kind,
+        play_template,
+        play_account,
+        play_quota,
+        play_policy,
+        play_webhook,
+        play_approval,
+        play_failed_run,
+    ):
         play(release)
     release.stop()
 
@@ -250,6 +259,15 @@ def play_webhook(release: Release) -> None:
     user.apply([kinds.make_stack("webhook", {"config": CONFIG_MAP})])
     wait_for_problem(user, "webhook", "failed calling webhook")
     user.call("delete", "validatingwebhookconfiguration", "away")
+
+
+def play_approval(release: Release) -> None:
+    """The creation of a Stack waits for an approval."""
+    user = make_user(release, "approval")
+    user.apply([kinds.make_stack("approval", {"config": CONFIG_MAP}, approval={"required": "Always"})])
+    user.wait("stack/approval", "jsonpath={.status.phase}=CreateStopped")
+    user.wait("stackplan", "jsonpath={.status.phase}=Pending", "--all")
+    user.call("delete", "stack/approval", "--timeout=120s")
 
 
 def play_failed_run(release: Release) -> None:

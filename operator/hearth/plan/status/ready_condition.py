@@ -322,11 +322,11 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
         return "Suspended", f"workloads are scaled to zero (spec.suspended: true); set it to false to resume{refused}"
     count = len(planner.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
-    if status_input.check is not None and status_input.checked is Phase.CHECK_COMPLETE:
-        ready += f"; the last check {check_result.describe(status_input.check)}"
     target = status_input.target
     if status_input.held is not None and target is not None:
         return status_input.held.hold.reason, f"{describe_held(status_input)}; {ready}"
+    if status_input.check is not None and status_input.checked is Phase.CHECK_COMPLETE:
+        ready += f"; the last check {check_result.describe(status_input.check)}"
     if target is None or not target.is_rollback:
         return "Complete", ready
     where = (
