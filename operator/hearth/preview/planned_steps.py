@@ -6,13 +6,15 @@ A plan has field paths and never values, because anyone who may view the namespa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from hearth.model import limits, object_fields
+from hearth.model import limits, names, object_fields
 from hearth.model.child import Object
 from hearth.model.errors import HearthError
 from hearth.model.kinds import ObjectRef
+from hearth.plan.resource import data_kinds
+from hearth.plan.resource.reversal import UndoGrade
 from hearth.plan.target import change_plans
 from hearth.plan.target.change_plans import PreviewedChange
 from hearth.preview import previews
@@ -45,7 +47,7 @@ def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
     return PreviewedChange(
         generation=generation,
         sources=change_plans.list_versions(preview.sources),
-        steps=tuple(map(make_step, changes)),
+        steps=tuple(make_step(each, risks=find_risks(each, preview)) for each in changes),
         undo=str(preview.undo) if preview.undo is not None else "",
         unknown=tuple(unknown[: limits.PLAN_UNKNOWN]),
         notes=shorten(notes),
@@ -67,8 +69,8 @@ def unpause(stack: Object) -> Object:
     return {**stack, "spec": {key: value for key, value in spec.items() if key != "paused"}}
 
 
-def make_step(change: Change) -> Object:
-    """Return a step as in the API. Raises NotPlannable if it has too many fields."""
+def make_step(change: Change, *, risks: Iterable[str] = ()) -> Object:
+    """Return a step as in the API. Raises NotPlannable if it has too many fields. risks: why it is risky."""
     fields = [each.text for each in change.fields]
     unknown = change.seal.unknown if change.seal is not None else ()
     require_room(fields, f"{change.resource} changes {len(fields)} fields")
@@ -88,9 +90,41 @@ def make_step(change: Change) -> Object:
         step["reason"] = cut(change.reason)
     if change.undo is not None:
         step["undo"] = str(change.undo.grade)
+    if risky := [cut(each) for each in risks]:
+        step["risky"] = risky
     if change.is_uncertain:
         step["uncertain"] = True
     return step
+
+
+def find_risks(change: Change, preview: Preview) -> Iterator[str]:
+    """Yield why a step of a preview is risky: nothing if it is not."""
+    if change.action is Action.DELETE:
+        yield "it deletes the object"
+    if change.action is Action.REPLACE:
+        yield "it replaces the object"
+    refs = [each for each in (change.ref, change.old_ref) if each is not None]
+    if any(each.kind_key in data_kinds.HOLDING for each in refs):
+        yield "its kind holds data"
+    if any(each.namespace != preview.namespace for each in refs):
+        yield "its object is not in the namespace of the Stack"
+    if change.undo is not None and change.undo.grade is UndoGrade.ONE_WAY:
+        yield "a rollback cannot undo it"
+    yield from find_nested_risks(refs, preview)
+
+
+def find_nested_risks(refs: Sequence[ObjectRef], preview: Preview) -> Iterator[str]:
+    """Yield why the steps of a nested Stack or group are risky: the first risk, or that they are unknown."""
+    nested = {(each.kind, each.namespace, each.name): each for each in preview.nested}
+    for ref in refs:
+        inner = nested.get((ref.kind, ref.namespace, ref.name))
+        if inner is None or (not inner.changes and not inner.is_new):
+            if names.is_stack(ref.group, ref.kind):
+                yield "its own steps are unknown"
+            continue
+        risks = (f"{each.resource}: {risk}" for each in inner.changes for risk in find_risks(each, inner))
+        if risk := inner.rejection or next(risks, ""):
+            yield f"a step in it is risky: {risk}"
 
 
 def require_room(paths: Sequence[str], what: str) -> None:
@@ -130,7 +164,7 @@ def find_text(value: Any) -> str:
 def list_notes(preview: Preview) -> Iterator[str]:
     """Yield what a user must know in addition to the steps."""
     yield from preview.live_reads
-    yield from (each for each in preview.notes if each != previews.APPROVAL)
+    yield from (each for each in preview.notes if each not in (previews.APPROVAL, previews.RISKY_APPROVAL))
     for change in preview.changes:
         if change.action not in STEPS:
             detail = f" at {change.hook}" if change.hook else ""

@@ -35,6 +35,7 @@ from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
 APPROVAL = "spec.approval: the change waits until a user approves its StackPlan"
+RISKY_APPROVAL = "spec.approval: if a step is risky, the change waits until a user approves its StackPlan"
 WINDOW = "spec.window is closed: the change waits until {until}"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
 UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on values that only the run can know"
@@ -221,8 +222,8 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
     if run.is_change and (hold := find_change_hold(run)) is not None:
         yield WINDOW.format(until=times.format_time(hold.until))
     is_waiting = run.is_change or run.world.request.present is None
-    if is_waiting and definition.options.approval is not None:
-        yield APPROVAL
+    if is_waiting and (policy := definition.options.approval) is not None:
+        yield RISKY_APPROVAL if policy.is_for_risks else APPROVAL
     if run.is_rolled_back and (target := definition.targets.current) is not None:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
     if run.is_endless:

@@ -50,6 +50,80 @@ def test_an_update_has_the_paths_of_its_fields_and_no_values() -> None:
     )
 
 
+CLAIM = ObjectRef(group="", kind="PersistentVolumeClaim", namespace="ns", name="data")
+OTHER = ObjectRef(group="apps", kind="Deployment", namespace="kube-system", name="web")
+ROLE = ObjectRef(group="rbac.authorization.k8s.io", kind="ClusterRole", namespace="", name="web")
+INNER = ObjectRef(group="hearth.dev", kind="Stack", namespace="ns", name="inner")
+ONE_WAY = Undo(grade=UndoGrade.ONE_WAY)
+
+
+@pytest.mark.parametrize(
+    ("change", "risks"),
+    [
+        pytest.param(Change(action=Action.CREATE, resource="web", ref=WEB), [], id="creation"),
+        pytest.param(Change(action=Action.UPDATE, resource="web", ref=WEB), [], id="update"),
+        pytest.param(Change(action=Action.DELETE, resource="web", ref=WEB), ["it deletes the object"], id="deletion"),
+        pytest.param(
+            Change(action=Action.REPLACE, resource="web", ref=WEB, old_ref=WEB),
+            ["it replaces the object"],
+            id="replacement",
+        ),
+        pytest.param(Change(action=Action.UPDATE, resource="db", ref=CLAIM), ["its kind holds data"], id="data"),
+        pytest.param(
+            Change(action=Action.REPLACE, resource="db", ref=WEB, old_ref=CLAIM),
+            ["it replaces the object", "its kind holds data"],
+            id="data in the old object",
+        ),
+        *(
+            pytest.param(
+                Change(action=Action.CREATE, resource="web", ref=ref),
+                ["its object is not in the namespace of the Stack"],
+                id=name,
+            )
+            for name, ref in (("another namespace", OTHER), ("no namespace", ROLE))
+        ),
+        pytest.param(
+            Change(action=Action.UPDATE, resource="web", ref=WEB, undo=ONE_WAY),
+            ["a rollback cannot undo it"],
+            id="one-way",
+        ),
+        pytest.param(
+            Change(action=Action.UPDATE, resource="inner", ref=INNER), ["its own steps are unknown"], id="nested Stack"
+        ),
+    ],
+)
+def test_a_step_says_why_it_is_risky(change: Change, risks: list[str]) -> None:
+    (step,) = planned_steps.make_change(make_preview(change), generation=4).steps
+
+    assert step.get("risky", []) == risks
+
+
+@pytest.mark.parametrize(
+    ("inner", "risks"),
+    [
+        pytest.param({"changes": (Change(action=Action.UPDATE, resource="web", ref=WEB),)}, [], id="none"),
+        pytest.param({"is_new": True}, [], id="a new one without objects"),
+        pytest.param(
+            {"changes": (Change(action=Action.DELETE, resource="web", ref=WEB),)},
+            ["a step in it is risky: web: it deletes the object"],
+            id="a deletion",
+        ),
+        pytest.param({"rejection": "wrong", "is_new": True}, ["a step in it is risky: wrong"], id="a mistake"),
+        pytest.param(
+            {"notes": ("the changes in it are not shown",)}, ["its own steps are unknown"], id="unknown steps"
+        ),
+    ],
+)
+def test_a_step_is_as_risky_as_those_of_its_nested_stack(inner: dict[str, Any], risks: list[str]) -> None:
+    content: dict[str, Any] = {"is_new": False, **inner}
+    nested = Preview(kind="Stack", namespace="ns", name="inner", **content)
+    change = Change(action=Action.UPDATE, resource="inner", ref=INNER)
+
+    (step,) = planned_steps.make_change(make_preview(change, nested=(nested,)), generation=4).steps
+
+    assert step.get("risky", []) == risks
+
+
 def test_a_step_has_the_hash_of_its_manifest_and_the_paths_that_do_not_count() -> None:
     seal = ContentSeal(content="k1:2", unknown=("data.host",))
     change = Change(action=Action.CREATE, resource="web", ref=WEB, seal=seal)

@@ -119,12 +119,12 @@ class ChangePlanner:
         """Return the genuine plan of the Stack with that UID, or None if it no longer exists."""
         return next((plan for plan in self._list_genuine(stack) if plan.uid == plan_uid), None)
 
-    def find_approved(self, stack: StackObject, identity: ChangeIdentity) -> StackPlanObject | None:
-        """Return the approved plan of a change, or None. Unlike `find_approval`, it makes no plan."""
+    def find_approved(
+        self, stack: StackObject, identity: ChangeIdentity, policy: ApprovalPolicy
+    ) -> StackPlanObject | None:
+        """Return the plan of a change that may start, or None. Unlike `find_approval`, it makes no plan."""
         for plan in self._list_genuine(stack):
-            approval = self._read_approval(plan)
-            is_approved = approval is not None and approval.decision is Decision.APPROVED
-            if is_approved and change_plans.read_identity(plan.spec) == identity:
+            if self._find_start(plan, policy) and change_plans.read_identity(plan.spec) == identity:
                 return plan
         return None
 
@@ -186,10 +186,16 @@ class ChangePlanner:
         is_rejected = approval is not None and approval.decision is Decision.REJECTED
         return not is_rejected and self._find_expiry(plan, policy) > self.services.clock.now()
 
-    def _find_expiry(self, plan: StackPlanObject, policy: ApprovalPolicy) -> float:
+    def _find_start(self, plan: StackPlanObject, policy: ApprovalPolicy) -> str:
+        """Return since when the change may start, as RFC 3339; "" if it waits for an approval, or was rejected."""
         approval = self._read_approval(plan)
-        approved_at = approval.time if approval is not None and approval.decision is Decision.APPROVED else ""
-        return change_plans.find_expiry(plan.created_at, plan.spec, approved_at=approved_at, window=policy.window)
+        if approval is None:
+            return "" if change_plans.needs_approval(plan.spec, policy) else plan.created_at
+        return approval.time if approval.decision is Decision.APPROVED else ""
+
+    def _find_expiry(self, plan: StackPlanObject, policy: ApprovalPolicy) -> float:
+        start = self._find_start(plan, policy)
+        return change_plans.find_expiry(plan.created_at, plan.spec, approved_at=start, window=policy.window)
 
     async def _judge(
         self, stack: StackObject, plan: StackPlanObject, policy: ApprovalPolicy
@@ -202,7 +208,7 @@ class ChangePlanner:
         if expiry <= now:
             message = plan_status.describe_expiry(stack, plan.name, expiry)
             return await self._report(plan, PlanPhase.EXPIRED, message, expiry=expiry)
-        if approval is not None:
+        if self._find_start(plan, policy):
             if policy.window is not None and not policy.window.is_open(now):
                 await self._report(plan, PlanPhase.APPROVED, "the change waits for its window", expiry=expiry)
             return plan

@@ -22,7 +22,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRev
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
-from hearth.engine.definition.target_tracker import APPROVAL, APPROVALS_END, SEPARATE, TargetTracker
+from hearth.engine.definition.target_tracker import APPROVAL, APPROVALS_END, RISKS_ONLY, SEPARATE, TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
@@ -478,12 +478,7 @@ class DefinitionSync:
         """Return whether changes need an approval: also after the spec switched that off, until a plan for it is approved."""
         if not self.services.asks_approval:
             return False
-        self.targets.follow_approval(
-            is_required=self.options.approval is not None,
-            is_separate=self._policy.is_separate,
-            generation=stack.generation,
-            now=self.services.clock.now(),
-        )
+        self.targets.follow_approval(self.options.approval, generation=stack.generation, now=self.services.clock.now())
         return APPROVAL in self.targets.handled
 
     @property
@@ -493,10 +488,12 @@ class DefinitionSync:
 
     @property
     def _switched_off(self) -> str:
-        """What the spec switches off, which needs an approval; "" for nothing."""
+        """What the spec switches off, which needs an approval, a key of `change_plans.SWITCHED_OFF`; "" for nothing."""
         if self.options.approval is None:
             return "off"
-        return "shared" if SEPARATE in self.targets.handled and not self._policy.is_separate else ""
+        is_relaxed = self._policy.is_for_risks and RISKS_ONLY not in self.targets.handled
+        is_shared = SEPARATE in self.targets.handled and not self._policy.is_separate
+        return "-".join([*(["relaxed"] if is_relaxed else []), *(["shared"] if is_shared else [])])
 
     def _is_unapproved(self, choice: TargetChoice, hashed: str, known: RevisionSet) -> bool:
         """Return whether a choice starts a change that may need an approval."""
@@ -520,7 +517,7 @@ class DefinitionSync:
         if is_rollback or (not (is_switched or is_change) and self._unplanned is None):
             if before is None and not is_rollback:
                 # A process may have stored the first revision and died before it wrote a status: use its approval up.
-                return self.planner.find_approved(stack, identity)
+                return self.planner.find_approved(stack, identity, self._policy)
             # A revision with newer sensitive values needs approved steps for good, even if it is complete.
             is_bounded = before is not None and (not before.is_completed or (before.is_rollback and self._is_new))
             kept = identity if is_bounded else None
@@ -803,11 +800,7 @@ class DefinitionSync:
         if self._approved_plan is not None:
             # At once with the target, so that the same status records both.
             self._replaced_plan = self.plan_uid if not self.targets.is_completed else ""
-            self.targets.record_approval(
-                self._approved_plan.uid,
-                is_required=self.options.approval is not None,
-                is_separate=self._policy.is_separate,
-            )
+            self.targets.record_approval(self._approved_plan.uid, self.options.approval)
         before = self.targets.current
         context = TargetContext(
             now=self.services.clock.now(),

@@ -21,6 +21,7 @@ from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import change_hold, change_plans, target_choice, target_status
 from hearth.plan.target.change_hold import ChangeHold
+from hearth.plan.target.change_plans import ApprovalPolicy
 from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext, TargetRequest
 
@@ -43,6 +44,8 @@ APPROVALS_END = "approvalsEnd"
 """The name in `status.handled` of the fact that the running plan is the last one: it switches approvals off."""
 SEPARATE = "separateApprover"
 """The name in `status.handled` of the rule that the author of a change cannot approve it."""
+RISKS_ONLY = "risksOnly"
+"""The name in `status.handled` of the rule that a change without risky steps needs no approval."""
 CONTINUE = "continue"
 """The name of the continue request in `status.handled`."""
 ORDER_LENGTH = 512
@@ -371,30 +374,38 @@ class TargetTracker:
         """Record that a request was handled."""
         self.handled[verb] = token
 
-    def follow_approval(self, *, is_required: bool, is_separate: bool, generation: int, now: float) -> None:
+    def follow_approval(self, policy: ApprovalPolicy | None, *, generation: int, now: float) -> None:
         """Record since when changes need an approval. generation: of the Stack; now: seconds since the epoch.
 
-        is_separate: whether another user than the author must approve. Afterward, only an approved change switches
-        either off. Each record is a new one, so that no earlier plan counts.
+        policy: in the spec. Afterward, only an approved change makes it weaker. Each record is a new one, so that no earlier
+        plan counts.
         """
-        if is_required and APPROVAL not in self.handled:
+        if policy is None:
+            return
+        if APPROVAL not in self.handled:
             at = f" at {times.format_time(now)}" if self.is_first_lost else ""
             self.record_handled(APPROVAL, f"generation {generation}{at}")
-        if is_required:
-            self.handled.pop(APPROVALS_END, None)
-        if is_required and is_separate:
+            self._follow_risks(policy)
+        self.handled.pop(APPROVALS_END, None)
+        if policy.is_separate:
             self.record_handled(SEPARATE, "true")
+        if not policy.is_for_risks:
+            self.handled.pop(RISKS_ONLY, None)
 
-    def record_approval(self, plan_uid: str, *, is_required: bool, is_separate: bool) -> None:
-        """Record that the change of a plan begins.
-
-        is_required, is_separate: whether later changes need an approval as well, and by another user than the author.
-        """
+    def record_approval(self, plan_uid: str, policy: ApprovalPolicy | None) -> None:
+        """Record that the change of a plan begins. policy: which approval later changes need; None for none."""
         self.record_handled(APPROVAL, plan_uid)
-        if not is_required:
+        if policy is None:
             self.record_handled(APPROVALS_END, "true")
-        if not (is_required and is_separate):
+        if policy is None or not policy.is_separate:
             self.handled.pop(SEPARATE, None)
+        self._follow_risks(policy)
+
+    def _follow_risks(self, policy: ApprovalPolicy | None) -> None:
+        if policy is not None and policy.is_for_risks:
+            self.record_handled(RISKS_ONLY, "true")
+        else:
+            self.handled.pop(RISKS_ONLY, None)
 
     def end_plan(self) -> None:
         """Record that the last plan does not restrict repairs. The record keeps its UID, so that no plan counts twice."""

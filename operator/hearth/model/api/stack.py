@@ -405,12 +405,13 @@ class ChangeWindow(Window):
 class ChangeApproval(ApiModel):
     """Which changes need an approval. A change of the template, the parameters, or the objects that contain them waits
     until a user approves its StackPlan, and so do the first creation, a rollback that you request, and the change that
-    switches approvals off. The following do not wait: repairs, automatic rollbacks, changes to other fields of the
-    spec, and the deletion of the Stack.
+    switches approvals off or lets more changes pass. The following do not wait: repairs, automatic rollbacks, changes to
+    other fields of the spec, and the deletion of the Stack.
     """
 
-    required: Literal["Never", "Always"]
-    """`Always`: every change needs an approval. `Never`: no change does."""
+    required: Literal["Never", "Risky", "Always"]
+    """`Always`: every change needs an approval. `Risky`: only a change with a step that deletes or replaces an object,
+    cannot be undone, or acts on an object in another namespace or of a kind that holds data. `Never`: no change does."""
     separate_approver: bool | None = None
     """Whether users who wrote a change cannot approve it. The change that switches this off still needs another
     approver. While the operator's admission webhook does not respond, the spec cannot be changed. Default: false."""

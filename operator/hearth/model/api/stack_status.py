@@ -330,8 +330,9 @@ class StackStatus(ConvergenceStatus):
     handled: dict[str, str] | None = None
     """Last handled value of each request annotation: `retry`, `inheritedRetry` (from a parent), `cleanup`, `continue`,
     `check`. `approval`: the UID of the last StackPlan that ran, `after` and that UID once its resources are repaired, or
-    the generation since when changes need an approval. `separateApprover`: `true` if authors cannot approve their own changes. `approvalsEnd`: `true` while
-    the change runs that switches approvals off."""
+    the generation since when changes need an approval. `separateApprover`: `true` if authors cannot approve
+    their own changes. `risksOnly`: `true` if only risky changes need an approval. `approvalsEnd`: `true` while the change
+    runs that switches approvals off."""
     summary: str | None = None
     """Ready resources out of all desired resources, e.g. `12/14`."""
     resources: ResourceCounts | None = None

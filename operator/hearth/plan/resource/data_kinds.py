@@ -22,6 +22,10 @@ LOSSES: Final[Mapping[str, str]] = {
     f"{names.GROUP_KIND}.{names.GROUP}": "all members of the present one are deleted with it, among them claims",
 }
 """Effect of an object's replacement on its data, by `Kind.group`."""
+HOLDING: Final = frozenset({*LOSSES, STATEFUL_SET}) - frozenset(
+    {f"{names.STACK}.{names.GROUP}", f"{names.GROUP_KIND}.{names.GROUP}"}
+)
+"""The kinds whose objects hold data, or contain objects that do, by `Kind.group`. Stacks have steps of their own."""
 SET_LOSSES: Final[Mapping[Replacement, str]] = {
     Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and the existing "
     "claims stay unused",

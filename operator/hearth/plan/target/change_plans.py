@@ -24,6 +24,7 @@ from hearth.plan.target.target_choice import TargetChoice
 PURPOSE: Final = "plan"
 """The purpose of a plan's signature. Signatures for other purposes are not valid for a plan."""
 REQUIRED_NEVER: Final = "Never"
+REQUIRED_RISKY: Final = "Risky"
 VALID_FOR: Final = "24h"
 """How long a plan is valid by default."""
 KEPT: Final = 5
@@ -53,6 +54,8 @@ class ApprovalPolicy:
 
     valid_for: str = VALID_FOR
     """How long a plan is valid, e.g. `24h`."""
+    is_for_risks: bool = False
+    """Whether only a change with a risky step needs an approval."""
     is_separate: bool = False
     """Whether the authors of a change cannot approve it."""
     authors: tuple[str, ...] = ()
@@ -97,10 +100,13 @@ def parse_policy(spec: Mapping[str, Any]) -> ApprovalPolicy | None:
     if approval is None:
         return None
     stated = approval if isinstance(approval, dict) else {"required": approval}
-    if stated.get("required", REQUIRED_NEVER) == REQUIRED_NEVER:
+    required = stated.get("required", REQUIRED_NEVER)
+    if required == REQUIRED_NEVER:
         return None
     return ApprovalPolicy(
-        valid_for=stated.get("validFor") or VALID_FOR, is_separate=stated.get("separateApprover") is True
+        valid_for=stated.get("validFor") or VALID_FOR,
+        is_for_risks=required == REQUIRED_RISKY,
+        is_separate=stated.get("separateApprover") is True,
     )
 
 
@@ -124,6 +130,9 @@ def is_by(spec: Mapping[str, Any], policy: ApprovalPolicy) -> bool:
 
 SWITCHED_OFF: Final[Mapping[str, str]] = {
     "off": "switches approvals off: after this change, no change needs an approval",
+    "relaxed": "relaxes approvals: after this change, a change without risky steps needs no approval",
+    "relaxed-shared": "relaxes approvals: after this change, a change without risky steps needs no approval, and authors can "
+    "approve their own changes",
     "shared": "switches the separate approver off: after this change, authors can approve their own changes",
 }
 """The note of a plan about what else the change switches off."""
@@ -138,7 +147,7 @@ def make_spec(
     namespace: str,
 ) -> Object:
     """Return the spec of a plan. stack: kind, name and UID."""
-    switched_off = SWITCHED_OFF.get(identity.definition_hash.rpartition("/")[2])
+    switched_off = SWITCHED_OFF.get(read_switch(identity.definition_hash))
     # First, so that no user misses it.
     notes = [*([switched_off] if switched_off else []), *change.notes][: limits.PLAN_NOTES]
     spec: Object = {
@@ -155,6 +164,18 @@ def make_spec(
         **({"notes": notes} if notes else {}),
     }
     return {**spec, "digest": find_digest(namespace, spec)}
+
+
+def read_switch(definition_hash: str) -> str:
+    """Return which rule about approvals the change of that name switches off, a key of `SWITCHED_OFF`; "" for none."""
+    last = definition_hash.rpartition("/")[2]
+    return last if last in SWITCHED_OFF else ""
+
+
+def needs_approval(spec: Mapping[str, Any], policy: ApprovalPolicy) -> bool:
+    """Return whether a user must approve a genuine plan. A plan that relaxes the rules themselves always needs it."""
+    is_risky = any(step.get("risky") for step in spec["steps"])
+    return not policy.is_for_risks or is_risky or bool(read_switch(spec["definitionHash"]))
 
 
 def find_digest(namespace: str, spec: Mapping[str, Any]) -> str:

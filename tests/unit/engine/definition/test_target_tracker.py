@@ -13,6 +13,7 @@ from hearth.model.child import Object
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.target import target_status
 from hearth.plan.target.change_hold import ChangeHold, HoldReason
+from hearth.plan.target.change_plans import ApprovalPolicy
 from hearth.plan.target.target import CompletedRevisions, Target, TargetCause
 from hearth.plan.target.target_choice import TargetContext
 from support.fake_world import fake_world
@@ -81,7 +82,7 @@ def test_another_plan_of_the_same_target_is_written_first() -> None:
     tracker = TargetTracker(current=target, handled={target_tracker.APPROVAL: "first"})
     assert tracker.on_status_written({**target_status.encode(target), "handled": dict(tracker.handled)})
 
-    tracker.record_approval("second", is_required=True, is_separate=False)
+    tracker.record_approval("second", ApprovalPolicy())
     assert not tracker.is_persisted
     assert tracker.on_status_written({**target_status.encode(target), "handled": dict(tracker.handled)})
 

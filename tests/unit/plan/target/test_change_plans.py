@@ -42,12 +42,36 @@ def is_genuine(spec: Object, signature: str, *, namespace: str = "ns", name: str
             ApprovalPolicy(valid_for="8h", is_separate=True),
             id="all options",
         ),
+        pytest.param({"required": "Risky"}, ApprovalPolicy(is_for_risks=True), id="risky changes"),
         pytest.param({"required": "Sometimes"}, ApprovalPolicy(), id="a word of a later version"),
         pytest.param("Always", ApprovalPolicy(), id="another shape"),
     ],
 )
 def test_policy_of_a_spec(stated: object, expected: ApprovalPolicy | None) -> None:
     assert change_plans.parse_policy({"approval": stated} if stated is not None else {}) == expected
+
+
+@pytest.mark.parametrize(
+    ("steps", "switched_off", "policy", "expected"),
+    [
+        pytest.param([{}, {}], "", ApprovalPolicy(), True, id="all changes"),
+        pytest.param([{}, {}], "", ApprovalPolicy(is_for_risks=True), False, id="no risk"),
+        pytest.param(
+            [{}, {"risky": ["it deletes the object"]}], "", ApprovalPolicy(is_for_risks=True), True, id="a risk"
+        ),
+        *(
+            pytest.param([], f"/{each}", ApprovalPolicy(is_for_risks=True), True, id=f"weaker rules: {each}")
+            for each in change_plans.SWITCHED_OFF
+        ),
+        pytest.param([], "/restore-abc", ApprovalPolicy(is_for_risks=True), False, id="a restore"),
+    ],
+)
+def test_a_change_needs_an_approval(
+    steps: list[Object], switched_off: str, policy: ApprovalPolicy, expected: bool
+) -> None:
+    spec = make_spec(steps=steps, definitionHash=f"k1:abc{switched_off}")
+
+    assert change_plans.needs_approval(spec, policy) is expected
 
 
 def test_a_plan_of_this_operator_is_genuine_and_names_its_change() -> None:
