@@ -15,6 +15,7 @@ LINES = 100
 OUTER = "is in a layer below its reader: access, views and commands of the command line stay apart"
 EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
+    "hearth.cli.page.waiting_plans": "asks the API server, and its reader renders",
     "hearth.engine.stack.failed_pods": "reads Pods, which nothing else in the progress of a target does",
 }
 """Smaller modules with one reader, each with its reason."""

@@ -41,11 +41,13 @@ class Field:
     name: str
     label: str
     type: str = "select"
-    """`select`, `text` or `number`."""
+    """`select`, `text`, `number` or `hidden`."""
     value: str = ""
     options: tuple[Option, ...] = ()
     most: int = 0
     """Maximum length of a text, or the largest number."""
+    is_optional: bool = False
+    """Whether a text can be empty."""
 
 
 async def find_revisions(session: Session, stack: StackState) -> tuple[Field, ...]:

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from urllib import parse
 
 import orjson
@@ -38,8 +38,6 @@ FORM_FIELDS: Final = 20
 VERB: Final = web.RequestKey("verb", str)
 """The key of a request for the action that it asks for."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-Handle: TypeAlias = "Callable[[Handlers, web.Request], Awaitable[web.StreamResponse]]"
-STACK_ROUTE: Final = r"{kind:[a-z0-9.-]+}/{namespace}/{name}"
 
 
 class Handlers:
@@ -58,42 +56,52 @@ class Handlers:
         previews: the previews that all users of a server may run at the same time; silences_engine: whether a preview hides
         the engine's log, because the process has not configured it.
         """
-        self._source = source
+        self.source = source
         self._silences_engine = silences_engine
         self._own_previews = asyncio.Semaphore(1)
         """A preview runs the engine on a copy of the Stack: one at a time."""
         self.all_previews = previews or asyncio.Semaphore(1)
         """Previews of all users."""
-        self._renderer = renderer
-        self._parts = PartRenderer(source, renderer)
-        self._updates = Updates()
+        self.renderer = renderer
+        self.parts = PartRenderer(source, renderer)
+        self.updates = Updates()
 
     def close(self) -> None:
         """End all streams."""
-        self._updates.close()
+        self.updates.close()
 
     async def show_list(self, request: web.Request) -> web.StreamResponse:
         """Show all Stacks."""
-        namespace = self._find_namespace(request)
+        namespace = self.find_namespace(request)
         try:
-            parts = await self._parts.make_list(namespace)
+            parts = await self.parts.make_list(namespace)
             read_budgets.begin_again()
         except errors.ApiStatusError as refused:
-            is_too_large = refused.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and not namespace
-            if not (refused.is_forbidden or is_too_large) or self._source.namespace:
-                raise
-            return self._reply(request, "namespace.html", {"message": safe_text.one_line(refused)}, status=refused.code)
+            return self.ask_for_namespace(request, refused, namespace=namespace)
         updates = f"updates?{parse.urlencode({'namespace': namespace})}" if namespace else "updates"
-        return self._reply(request, "list.html", {"parts": parts, "namespace": namespace, "updates": updates})
+        return self.reply(request, "list.html", {"parts": parts, "namespace": namespace, "updates": updates})
+
+    def ask_for_namespace(
+        self, request: web.Request, error: errors.ApiStatusError, *, namespace: str, list_path: str = ""
+    ) -> web.StreamResponse:
+        """Return a page that asks for the namespace of a list that cannot be read. Raises the error if none helps.
+
+        namespace: the one that was read; list_path: of the list under the root.
+        """
+        is_too_large = error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and not namespace
+        if not (error.is_forbidden or is_too_large) or self.source.namespace:
+            raise error
+        values = {"message": safe_text.one_line(error), "list_path": list_path}
+        return self.reply(request, "namespace.html", values, status=error.code)
 
     async def follow_list(self, request: web.Request) -> web.StreamResponse:
         """Send the list again whenever it changes."""
-        make = functools.partial(self._parts.make_list, self._find_namespace(request))
-        return await self._updates.follow(request, PartChanges(make))
+        make = functools.partial(self.parts.make_list, self.find_namespace(request))
+        return await self.updates.follow(request, PartChanges(make))
 
-    def _find_namespace(self, request: web.Request) -> str:
+    def find_namespace(self, request: web.Request) -> str:
         """Return the namespace of the list: the only one of the page, otherwise that of the address; "" for all."""
-        namespace = self._source.namespace or request.query.get("namespace", "").strip()
+        namespace = self.source.namespace or request.query.get("namespace", "").strip()
         if namespace and not NAME.fullmatch(namespace):
             raise web.HTTPNotFound(text="there is no such namespace")
         return namespace
@@ -102,8 +110,8 @@ class Handlers:
         """Send the parts of one Stack again whenever they change."""
         location = await self._find_target(request)
         layers = shown_stack.parse_layers(request.query.get("layers", ""))
-        make = functools.partial(self._parts.make_stack, location, layers)
-        return await self._updates.follow(request, PartChanges(make))
+        make = functools.partial(self.parts.make_stack, location, layers)
+        return await self.updates.follow(request, PartChanges(make))
 
     async def get_static(self, request: web.Request) -> web.StreamResponse:
         """Return a file of the page."""
@@ -114,15 +122,15 @@ class Handlers:
         location = await self._find_target(request)
         layers = shown_stack.parse_layers(request.query.get("layers", ""))
         updates = f"{rendering.make_path(location)}/updates?layers={shown_stack.write_layers(layers)}"
-        values = {"parts": await self._parts.make_stack(location, layers), "updates": updates}
-        return self._reply(request, "stack.html", values | describe_target(location))
+        values = {"parts": await self.parts.make_stack(location, layers), "updates": updates}
+        return self.reply(request, "stack.html", values | describe_target(location))
 
     async def show_resource(self, request: web.Request) -> web.StreamResponse:
         """Show one resource: its causes, events, live object and manifest."""
         location = await self._find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
         snapshot = await self._read(location)
-        collected = await evidence.collect_all(await self._source.find_session(snapshot), snapshot)
+        collected = await evidence.collect_all(await self.source.find_session(snapshot), snapshot)
         now = time.time()
         found = await asyncio.to_thread(
             shown_resource.describe, snapshot, resource, collected, object_=object_, now=now
@@ -138,15 +146,15 @@ class Handlers:
             "moment": time.strftime("%H:%M:%S"),
         }
         if found.nested is not None:
-            values |= await asyncio.to_thread(self._parts.draw_nested, found.nested, found.nested_path)
-        return self._reply(request, "resource.html", values)
+            values |= await asyncio.to_thread(self.parts.draw_nested, found.nested, found.nested_path)
+        return self.reply(request, "resource.html", values)
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
         """Show why a Stack as a whole is not ready, and what happened."""
         location = await self._find_target(request)
         snapshot = await self._read(location)
-        session, now = self._source.session, time.time()
-        there = await self._source.find_session(snapshot)
+        session, now = self.source.session, time.time()
+        there = await self.source.find_session(snapshot)
         causes = stack_causes.find_causes(snapshot, (), await evidence.collect(there, snapshot)) or ()
         timeline = await evidence.collect_timeline(session, snapshot, object_session=there)
         values = {
@@ -154,17 +162,17 @@ class Handlers:
             "now": now,
             "events": shown_resource.describe_timeline(timeline, now=now),
         }
-        return self._reply(request, "why.html", values | describe_target(snapshot.stack))
+        return self.reply(request, "why.html", values | describe_target(snapshot.stack))
 
     async def confirm(self, request: web.Request) -> web.StreamResponse:
         """Show the write of an action, and ask for confirmation."""
         stack, action, form = await self._find_action(request, dict(request.query))
-        fields = await action.find_fields(self._source.session, stack) if action.find_fields is not None else ()
-        context = Context(session=self._source.session, stack=stack, form=form, token=following.make_token())
+        fields = await action.find_fields(self.source.session, stack) if action.find_fields is not None else ()
+        context = Context(session=self.source.session, stack=stack, form=form, token=following.make_token())
         decision = Decision() if fields else await action.decide(context)
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
         values |= {"chosen": form.get("where", ""), "is_previewed": not stack.is_group}
-        return self._reply(request, "confirm.html", values | describe_target(stack))
+        return self.reply(request, "confirm.html", values | describe_target(stack))
 
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
         """Show the changes of a rollback, from the engine itself; nothing is written."""
@@ -179,11 +187,11 @@ class Handlers:
         if self._silences_engine:
             stack_previews.silence_engine()
         async with self._take_preview_turn():
-            session = self._source.session
+            session = self.source.session
             stack = await stack_locations.read(session, location)
             found = await stack_previews.preview_rollback(session, stack, int(text), tenancy=Tenancy())
         lines = ["".join(part for part, _ in line) for line in preview_output.list_lines(found)]
-        return self._reply(request, "preview.html", {"lines": lines, "path": rendering.make_path(location)})
+        return self.reply(request, "preview.html", {"lines": lines, "path": rendering.make_path(location)})
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Show the fields that a Stack sets on an object: desired next to live."""
@@ -199,12 +207,12 @@ class Handlers:
         if self._silences_engine:
             stack_previews.silence_engine()
         async with self._take_preview_turn():
-            preview = await stack_previews.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
+            preview = await stack_previews.preview_present(self.source.session, snapshot.stack, tenancy=Tenancy())
         fields = shown_resource.compare(snapshot, child, preview)
         query = parse.urlencode({"resource": resource, "object": object_})
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
         values |= {"back_path": f"{rendering.make_path(location)}/resource?{query}"}
-        return self._reply(request, "compare.html", values | describe_target(location))
+        return self.reply(request, "compare.html", values | describe_target(location))
 
     @contextlib.asynccontextmanager
     async def _take_preview_turn(self) -> AsyncIterator[None]:
@@ -221,7 +229,7 @@ class Handlers:
     async def show_history(self, request: web.Request) -> web.StreamResponse:
         """Show the newest revisions: their authors, their outcome, and their changes."""
         location = await self._find_target(request)
-        session = self._source.session
+        session = self.source.session
         stack = await stack_locations.read(session, location)
         stored = await revisions.list_revisions(session, stack)
         numbers = sorted(stored.by_number, reverse=True)[: limits.PAGE_REVISIONS]
@@ -232,7 +240,7 @@ class Handlers:
                 definitions[number] = await revisions.get_definition(session, stored.by_number[number])
         shown = shown_stack.describe_history(stack, stored.by_number, definitions, numbers=numbers, now=time.time())
         values = {"revisions": shown, "is_readable": stored.is_readable}
-        return self._reply(request, "history.html", values | describe_target(stack))
+        return self.reply(request, "history.html", values | describe_target(stack))
 
     async def show_log(self, request: web.Request) -> web.StreamResponse:
         """Show the end of the log of a container, read with the user's own rights."""
@@ -244,48 +252,58 @@ class Handlers:
             text, problem = "", str(error)
         updates = f"{rendering.make_path(location)}/log/updates?{parse.urlencode(query)}"
         values = {"log": text, "problem": safe_text.one_line(problem), "updates_path": updates}
-        return self._reply(request, "log.html", describe_target(location) | query | values)
+        return self.reply(request, "log.html", describe_target(location) | query | values)
 
     async def follow_log(self, request: web.Request) -> web.StreamResponse:
         """Send new lines of a container's log, starting at its end."""
-        return await self._updates.follow(
+        return await self.updates.follow(
             request, LogChanges(functools.partial(self._read_log, find_container(request)))
         )
 
     async def _read_log(self, query: Mapping[str, str]) -> str:
         """Return the end of a log, with the user's own rights."""
-        text = await self._source.session.get_log(
+        text = await self.source.session.get_log(
             **query, limit=limits.PAGE_LOG_BYTES, lines=limits.PAGE_LOG_LINES, with_times=True
         )
         return safe_text.clean(text)
 
     async def act(self, request: web.Request) -> web.StreamResponse:
         """Write the change that the user confirmed."""
-        form = await read_form(request)
-        if refusal := access_rules.find_action_refusal(form.get(ACTION_TOKEN, ""), self._renderer.action_token):
-            raise web.HTTPForbidden(text=refusal)
-        stack, action, form = await self._find_action(request, form)
+        stack, action, form = await self._find_action(request, await self.read_action_form(request))
         request[VERB] = action.name
-        context = Context(session=self._source.session, stack=stack, form=form, token=following.make_token())
+        context = Context(session=self.source.session, stack=stack, form=form, token=following.make_token())
         decision = await action.decide(context)
         if decision.send is not None:
             await decision.send()
         status = HTTPStatus.OK if decision.send is not None else HTTPStatus.CONFLICT
         values = {"action": action, "decision": decision} | describe_target(stack)
-        return self._reply(request, "done.html", values, status=status)
+        return self.reply(request, "done.html", values, status=status)
+
+    async def read_action_form(self, request: web.Request) -> dict[str, str]:
+        """Return the form of an action. Raises HTTPForbidden if no page of this user sent it, or the page is read-only."""
+        form = await read_form(request)
+        if refusal := access_rules.find_action_refusal(form.get(ACTION_TOKEN, ""), self.renderer.action_token):
+            raise web.HTTPForbidden(text=refusal)
+        self.check_writable()
+        return form
+
+    def check_writable(self) -> None:
+        """Raise HTTPForbidden if the page is read-only."""
+        if self.renderer.is_read_only:
+            raise web.HTTPForbidden(text="this page is read-only: use `kubectl stack` to change a Stack")
 
     async def _find_target(self, request: web.Request) -> StackLocation:
         """Return the object that an address names. Raises HTTPNotFound for an invalid address."""
         match = request.match_info
         namespace, name = match["namespace"], match["name"]
-        kind = await self._source.find_kind(match["kind"])
+        kind = await self.source.find_kind(match["kind"])
         if kind is None or not (NAME.fullmatch(namespace) and NAME.fullmatch(name)):
             raise web.HTTPNotFound(text="there is no such Stack")
         return StackLocation(kind, namespace, name)
 
     async def _read(self, location: StackLocation) -> StackObjects:
         """Return a snapshot. Raises HTTPNotFound."""
-        snapshot = await self._source.read(location)
+        snapshot = await self.source.read(location)
         if snapshot is None:
             raise web.HTTPNotFound(text=f'{location.kind.plural}.{location.kind.group} "{location.name}" not found')
         return snapshot
@@ -294,52 +312,20 @@ class Handlers:
         self, request: web.Request, form: dict[str, str]
     ) -> tuple[StackState, Action, dict[str, str]]:
         """Return the object and action of a request."""
-        if self._renderer.is_read_only:
-            raise web.HTTPForbidden(text="this page is read-only: use `kubectl stack` to change a Stack")
+        self.check_writable()
         location = await self._find_target(request)
         action = BY_NAME.get(form.get("action", ""))
         if action is None or action.is_for_group != location.is_group:
             raise web.HTTPBadRequest(text="there is no such action")
-        return await stack_locations.read(self._source.session, location), action, form
+        return await stack_locations.read(self.source.session, location), action, form
 
-    def _reply(
+    def reply(
         self, request: web.Request, template: str, values: Mapping[str, Any], *, status: int = HTTPStatus.OK
     ) -> web.Response:
         """Return a page, or a part of one for the script."""
         layout = "fragment.html" if FRAGMENT in request.headers else "page.html"
-        text = self._renderer.render(template, {**values, "layout": layout})
+        text = self.renderer.render(template, {**values, "layout": layout})
         return web.Response(text=text, content_type="text/html", status=status)
-
-
-ROUTES: Final = (
-    ("GET", "", Handlers.show_list),
-    ("GET", "updates", Handlers.follow_list),
-    ("GET", "static/{name}", Handlers.get_static),
-    ("GET", STACK_ROUTE, Handlers.show_stack),
-    ("GET", f"{STACK_ROUTE}/updates", Handlers.follow_stack),
-    ("GET", f"{STACK_ROUTE}/resource", Handlers.show_resource),
-    ("GET", f"{STACK_ROUTE}/why", Handlers.explain),
-    ("GET", f"{STACK_ROUTE}/confirm", Handlers.confirm),
-    ("GET", f"{STACK_ROUTE}/preview", Handlers.preview_rollback),
-    ("GET", f"{STACK_ROUTE}/compare", Handlers.compare),
-    ("GET", f"{STACK_ROUTE}/log", Handlers.show_log),
-    ("GET", f"{STACK_ROUTE}/log/updates", Handlers.follow_log),
-    ("GET", f"{STACK_ROUTE}/history", Handlers.show_history),
-    ("POST", f"{STACK_ROUTE}/act", Handlers.act),
-)
-"""Method, path under the root and handler of each page."""
-
-
-def list_routes(root: str, find_handlers: Callable[[web.Request], Handlers]) -> list[web.AbstractRouteDef]:
-    """Return the routes under the root. find_handlers: returns the handlers of a request's user."""
-
-    def make_route(method: str, path: str, handle: Handle) -> web.AbstractRouteDef:
-        async def answer(request: web.Request) -> web.StreamResponse:
-            return await handle(find_handlers(request), request)
-
-        return web.route(method, f"{root}{path}", answer)
-
-    return [make_route(*each) for each in ROUTES]
 
 
 async def get_static(request: web.Request) -> web.StreamResponse:

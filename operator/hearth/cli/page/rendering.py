@@ -17,13 +17,16 @@ from urllib import parse
 import jinja2
 from markupsafe import Markup
 
-from hearth.cli.page import actions, shown_stack
+from hearth.cli.page import actions, shown_plan, shown_stack
+from hearth.cli.page.shown_plan import WaitingChange
 from hearth.cli.page.shown_stack import ShownGraph
 from hearth.cli.page.stack_source import StackSource
+from hearth.cli.page.waiting_plans import WaitingPlans
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.causes import explanation
 from hearth.cli.stack_views.graph import graph_drawing
 from hearth.cli.stack_views.graph.stack_graph import Node
+from hearth.cli.stack_views.plan_output import ShownPlan
 from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import value_class
@@ -102,6 +105,7 @@ class PartRenderer:
     def __init__(self, source: StackSource, renderer: Renderer) -> None:
         self._source = source
         self._renderer = renderer
+        self._waiting_plans = WaitingPlans(source.session)
 
     async def make_list(self, namespace: str) -> Parts:
         """Return the list of Stacks of a namespace, "" for all. Raises ApiStatusError and Unreachable."""
@@ -115,12 +119,26 @@ class PartRenderer:
         if snapshot is None:
             return {"head": self._render("part_gone.html", {"name": location.name})}
         has_snapshot = await self._source.has_snapshot(snapshot.stack)
+        waiting = await self._waiting_plans.find(snapshot.stack)
         # Large Stacks take half a second, while other requests are answered.
         return await asyncio.to_thread(
-            self._render_stack, snapshot, make_path(location), layers, has_snapshot=has_snapshot
+            self._render_stack, snapshot, make_path(location), layers, has_snapshot=has_snapshot, waiting=waiting
         )
 
-    def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int], *, has_snapshot: bool) -> Parts:
+    def make_plan(self, plan: ShownPlan, *, can_decide: bool) -> Parts:
+        """Return the part of a plan that changes: its state and its buttons."""
+        values = {"plan": shown_plan.describe(plan), "can_decide": can_decide}
+        return {"plan": self._render("part_plan.html", values)}
+
+    def _render_stack(
+        self,
+        objects: StackObjects,
+        path: str,
+        layers: Collection[int],
+        *,
+        has_snapshot: bool,
+        waiting: WaitingChange | None,
+    ) -> Parts:
         shown = shown_stack.describe_graph(objects, expanded=layers)
         values = {
             "stack": shown.stack,
@@ -128,6 +146,7 @@ class PartRenderer:
             "breakpoints": shown.breakpoints,
             "folds": layers,
             "path": path,
+            "waiting": waiting,
         }
         refusals = actions.find_refusals(objects.stack, has_snapshot=has_snapshot)
         offered = {"actions": actions.list_for(objects.stack), "refusals": refusals}

@@ -13,9 +13,9 @@ from typing import Final
 
 from aiohttp import web
 
-from hearth.cli.page import access_rules
+from hearth.cli.page import access_rules, routes
 from hearth.cli.page.access_rules import AccessRules, Secrets
-from hearth.cli.page.handlers import FRAGMENT, Handlers, list_routes
+from hearth.cli.page.handlers import FRAGMENT, Handlers
 from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_access.session import Session
@@ -94,7 +94,9 @@ def make_application(source: StackSource, rules: AccessRules) -> web.Application
 
     app = web.Application(client_max_size=limits.PAGE_FORM_BYTES, middlewares=[answer])
     app.on_response_prepare.append(add_headers)
-    app.add_routes([web.get("/", functools.partial(enter, rules=rules)), *list_routes(rules.root, lambda _: handlers)])
+    app.add_routes(
+        [web.get("/", functools.partial(enter, rules=rules)), *routes.list_routes(rules.root, lambda _: handlers)]
+    )
     return app
 
 

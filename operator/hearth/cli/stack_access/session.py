@@ -15,10 +15,10 @@ import orjson
 from hearth.cli.stack_access import read_budgets
 from hearth.cli.stack_access.read_budgets import ForeignBudget, ListTooLarge
 from hearth.kube.client import JSON, api_requests
-from hearth.model import errors, names
+from hearth.model import errors, names, object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import POD, STACK
+from hearth.model.well_known_kinds import OWN_ACCESS_REVIEW, POD, STACK
 
 if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
@@ -180,6 +180,15 @@ class Session:
         return await self.connection.request(
             "POST", api_requests.collection_path(kind, namespace), query=query, body=body
         )
+
+    async def has_rights(self, *verbs: str, kind: Kind, namespace: str, name: str) -> bool:
+        """Return whether the user has all these verbs on an object. Raises ApiStatusError and Unreachable."""
+        for verb in verbs:
+            body = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
+            answer = await self.create(OWN_ACCESS_REVIEW, "", body=body)
+            if object_fields.find(answer, "status", "allowed") is not True:
+                return False
+        return True
 
     async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
         """Yield each observed state of the object, first the current one; None while it does not exist. Never ends.

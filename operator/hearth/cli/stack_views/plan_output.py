@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli.stack_views import preview_output, safe_text
@@ -30,6 +30,17 @@ class ShownPlan(NamedObject):
     """A StackPlan as it is shown."""
 
     raw: Object
+
+    @property
+    def reference(self) -> str:
+        """Return the object in kubectl's notation."""
+        return f"stackplan.{names.GROUP}/{self.name}"
+
+    @property
+    def stack(self) -> StackState:
+        """Return the Stack that it changes, with nothing but its name and UID."""
+        reference = {key: object_fields.text(self.raw, "spec", "stackRef", key) for key in ("kind", "name", "uid")}
+        return StackState({"kind": reference.pop("kind"), "metadata": {"namespace": self.namespace, **reference}})
 
     @property
     def digest(self) -> str:
@@ -71,9 +82,16 @@ class ShownPlan(NamedObject):
 
 def choose_plan(plans: Sequence[Object], stack: StackState) -> ShownPlan | None:
     """Return the newest plan of this Stack that has neither ended nor been replaced; None if there is none."""
-    own = [ShownPlan(each) for each in plans if object_fields.text(each, "spec", "stackRef", "uid") == stack.uid]
-    present = [each for each in own if each.phase not in ENDED]
-    return max(present, key=lambda plan: (plan.created, plan.name), default=None)
+    return next((plan for plan in list_present(plans) if plan.stack.uid == stack.uid), None)
+
+
+def list_present(plans: Iterable[Object]) -> list[ShownPlan]:
+    """Return, for each Stack, the newest plan that has neither ended nor been replaced, sorted by namespace and name."""
+    found: dict[str, ShownPlan] = {}
+    for plan in sorted(map(ShownPlan, plans), key=lambda plan: (plan.created, plan.name)):
+        if plan.phase not in ENDED:
+            found[plan.stack.uid] = plan
+    return sorted(found.values(), key=lambda plan: (plan.namespace, plan.stack.name, plan.name))
 
 
 def make_change(step: Mapping[str, Any]) -> Change:

@@ -21,7 +21,7 @@ from aiohttp import web
 from prometheus_client import exposition, gc_collector, platform_collector, process_collector
 
 from hearth import supervision
-from hearth.cli.page import access_rules, handlers, server
+from hearth.cli.page import access_rules, handlers, routes, server
 from hearth.cli.page.access_rules import ACTION_TOKEN
 from hearth.cli.page.handlers import FRAGMENT, NAME, VERB, Handlers
 from hearth.cli.page.rendering import Renderer
@@ -161,7 +161,7 @@ class TeamServer:
                 web.post(SIGN_OUT, self._sign_out),
                 web.get(SESSION_PATH, self._show_session),
                 web.get(f"{STATIC}{{name}}", handlers.get_static),
-                *handlers.list_routes("/", find_handlers),
+                *routes.list_routes("/", find_handlers),
             ]
         )
         return app

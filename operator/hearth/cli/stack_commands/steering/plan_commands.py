@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from hearth.cli.command_classes import example_command
-from hearth.cli.stack_access import stack_locations
+from hearth.cli.stack_access import plan_decisions, stack_locations
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, ClusterOptions, Failure
 from hearth.cli.stack_commands.parameters import NAME, output_option
 from hearth.cli.stack_views import plan_output, safe_text
 from hearth.cli.stack_views.plan_output import ShownPlan
-from hearth.model import approvals, limits, names
+from hearth.model import approvals, names
 from hearth.model.approvals import Decision
-from hearth.model.well_known_kinds import STACK_PLAN
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
@@ -25,10 +24,6 @@ if TYPE_CHECKING:
 NOTHING_WAITS, WAITS, FAILED = 0, 1, 2
 DIGEST: Final = click.argument("digest", metavar="[DIGEST]", required=False)
 REASON: Final = click.option("--reason", default="", help="Why. Stored with the decision.")
-UNSTAMPED: Final = (
-    "the decision does not count, because the cluster has no admission webhook for StackPlans, which checks the right to "
-    "decide; ask an administrator to enable the webhook of the operator"
-)
 
 
 @example_command("kubectl stack plan shop", "kubectl stack plan shop -o markdown")
@@ -43,7 +38,7 @@ def plan(cluster: ClusterOptions, name: str, output: str) -> None:
 
     async def work(session: Session) -> int:
         stack = await read_stack(session, cluster.find_namespace(), name)
-        found = await find_plan(session, stack)
+        found = await plan_decisions.find_plan(session, stack)
         write_plan(found, stack, output=output)
         return WAITS if found is not None and found.is_waiting else NOTHING_WAITS
 
@@ -85,7 +80,7 @@ async def decide(
 ) -> int:
     """Write the decision about the present plan of a Stack; return the exit code."""
     stack = await read_stack(session, namespace, name)
-    found = await find_plan(session, stack)
+    found = await plan_decisions.find_plan(session, stack)
     if found is None:
         raise Failure(f"{stack.title}: no change waits for an approval")
     if digest is None:
@@ -95,11 +90,8 @@ async def decide(
             f"{stack.title}: the digest of the present plan is {found.digest}, not {digest}; see the plan with "
             f"kubectl stack plan {stack.argument} -n {stack.namespace}"
         )
-    written = await write_decision(session, found, decision, reason=reason)
-    made = written.approval
-    if made is None or any(key in written.annotations for key in (names.REQUEST_APPROVE, names.REQUEST_REJECT)):
-        raise Failure(f"stackplan/{found.name}: {UNSTAMPED}")
-    click.echo(f"stackplan.{names.GROUP}/{found.name} {plan_output.describe_approval(made)}")
+    stamp = await plan_decisions.send_decision(session, found, decision, reason=reason)
+    click.echo(f"{found.reference} {plan_output.describe_approval(stamp)}")
     return DONE
 
 
@@ -113,29 +105,9 @@ def confirm(found: ShownPlan, stack: StackState, decision: Decision) -> None:
     click.confirm(f"{verb} this plan ({found.digest[: names.PLAN_DIGITS]})?", abort=True)
 
 
-async def write_decision(session: Session, found: ShownPlan, decision: Decision, *, reason: str) -> ShownPlan:
-    """Write the request of a decision; return the plan afterward. The UID makes sure that it is still the same object."""
-    key = names.REQUEST_APPROVE if decision is Decision.APPROVED else names.REQUEST_REJECT
-    request = f"{found.digest} {reason[: limits.APPROVAL_REASON]}".strip()
-
-    async def annotate(annotations: dict[str, str | None]) -> ShownPlan:
-        body = {"metadata": {"uid": found.uid, "annotations": annotations}}
-        return ShownPlan(await session.patch(STACK_PLAN, found.namespace, found.name, body=body))
-
-    if key in found.annotations:
-        # From a time without a webhook. The same value again would be no change, and the webhook would not see it.
-        await annotate({key: None})
-    return await annotate({key: request})
-
-
 async def read_stack(session: Session, namespace: str, name: str) -> StackState:
     """Return the Stack."""
     return await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
-
-
-async def find_plan(session: Session, stack: StackState) -> ShownPlan | None:
-    """Return the present plan of the Stack, or None."""
-    return plan_output.choose_plan(await session.list(STACK_PLAN, stack.namespace), stack)
 
 
 def write_plan(found: ShownPlan | None, stack: StackState, *, output: str) -> None:
