@@ -87,8 +87,9 @@ async def test_the_command_that_a_refusal_names_upgrades_them(
     code, said = await run(found[0], environment)
 
     assert code == 0, said
+    # In the foreground, timeout sends one signal: a second one would end the operator before it has stopped.
     code, said = await run(
-        f"timeout --preserve-status --signal=INT 15 hearth run --namespace={world.namespace}", environment
+        f"timeout --foreground --preserve-status --signal=INT 15 hearth run --namespace={world.namespace}", environment
     )
     assert (code, "older than this operator" in said) == (0, False), said
 
