@@ -205,6 +205,12 @@ async def annotate(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> N
 
 async def decide(what: str, stack: StackPlayed, play: Play) -> None:
     """Let the webhook stamp the newest StackPlan of the Stack: `approved` or `rejected`, or `forged` by the user."""
+
+    async def look() -> list[str]:
+        return [] if await play.world.user.list_plans(stack.uid) else ["no StackPlan exists"]
+
+    # A Stack waits before its plan is made.
+    assert await play.world.wait_until(look) == []
     plan = (await play.world.user.list_plans(stack.uid))[-1]
     signer = await play.world.user.get_hasher()
     stamp = stack_plans.make_stamp(plan, what, signer=signer, now=play.world.now())
