@@ -109,6 +109,8 @@ class Decision:
 
     refusal: str = ""
     """Why it does not apply."""
+    effect: str = ""
+    """What happens now, in addition to the explanation of the action."""
     said: str = ""
     """The written fields, as `kubectl stack` reports them."""
     notes: tuple[str, ...] = ()

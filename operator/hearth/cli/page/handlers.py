@@ -15,7 +15,7 @@ from urllib import parse
 import orjson
 from aiohttp import web
 
-from hearth.cli.page import access_rules, actions, rendering, shown_resource, shown_stack
+from hearth.cli.page import access_rules, actions, rendering, shown_definition, shown_resource, shown_stack
 from hearth.cli.page.access_rules import ACTION_TOKEN
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
 from hearth.cli.page.rendering import PartRenderer, Parts, Renderer
@@ -355,6 +355,7 @@ def describe_target(target: StackLocation | StackState) -> dict[str, Any]:
     """Return the values that name the object of a page."""
     return {
         "path": shown_stack.make_path(target.kind, target.namespace, target.name),
+        "definition_path": shown_definition.find_path(target.kind),
         "title": safe_text.one_line(target.title),
         "namespace": target.namespace,
         "name": target.name,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from hearth.cli.page import actions, shown_plan, shown_stack
+from hearth.cli.page import actions, rendering, shown_plan, shown_stack
 from hearth.cli.page.actions import Field
 from hearth.cli.page.handlers import NAME, VERB, Handlers, PartChanges
 from hearth.cli.page.rendering import Parts
@@ -74,7 +74,7 @@ async def show_plan(handlers: Handlers, request: web.Request) -> web.StreamRespo
         "plan": summary,
         "groups": shown_plan.group_steps(plan),
         "notes": list(shown_plan.list_notes(plan)),
-        "parts": handlers.parts.make_plan(plan, can_decide=can_decide),
+        "parts": make_parts(handlers, plan, can_decide=can_decide),
         "updates": f"{summary.path}/updates",
         "short_fields": shown_plan.SHORT_FIELDS,
     }
@@ -86,9 +86,15 @@ async def follow_plan(handlers: Handlers, request: web.Request) -> web.StreamRes
     can_decide = await find_right(handlers, await read_plan(handlers, request))
 
     async def make() -> Parts:
-        return handlers.parts.make_plan(await read_plan(handlers, request), can_decide=can_decide)
+        return make_parts(handlers, await read_plan(handlers, request), can_decide=can_decide)
 
     return await handlers.updates.follow(request, PartChanges(make))
+
+
+def make_parts(handlers: Handlers, plan: ShownPlan, *, can_decide: bool) -> Parts:
+    """Return the part of a plan that changes: its state and its buttons."""
+    values = {"plan": shown_plan.describe(plan), "can_decide": can_decide}
+    return {"plan": rendering.make_part(handlers.renderer.render("part_plan.html", values))}
 
 
 async def confirm_decision(handlers: Handlers, request: web.Request) -> web.StreamResponse:
@@ -101,8 +107,9 @@ async def confirm_decision(handlers: Handlers, request: web.Request) -> web.Stre
         Field(name="reason", label="Reason (optional)", type="text", most=actions.REASON_LENGTH, is_optional=True),
     )
     summary = shown_plan.describe(plan)
-    notes = () if refusal else (f"{summary.counts}. {summary.undo}", *filter(None, [summary.authors]))
-    decision = actions.Decision(refusal=refusal, notes=notes)
+    effect = f"{summary.counts}. {summary.undo}" if not refusal and action.decision is Decision.APPROVED else ""
+    notes = tuple(filter(None, [summary.authors])) if effect else ()
+    decision = actions.Decision(refusal=refusal, effect=effect, notes=notes)
     values = {
         "action": action,
         "fields": fields,

@@ -17,7 +17,7 @@ from urllib import parse
 import jinja2
 from markupsafe import Markup
 
-from hearth.cli.page import actions, shown_plan, shown_stack
+from hearth.cli.page import actions, shown_stack
 from hearth.cli.page.shown_plan import WaitingChange
 from hearth.cli.page.shown_stack import ShownGraph
 from hearth.cli.page.stack_source import StackSource
@@ -26,7 +26,6 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.causes import explanation
 from hearth.cli.stack_views.graph import graph_drawing
 from hearth.cli.stack_views.graph.stack_graph import Node
-from hearth.cli.stack_views.plan_output import ShownPlan
 from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import value_class
@@ -124,11 +123,6 @@ class PartRenderer:
         return await asyncio.to_thread(
             self._render_stack, snapshot, make_path(location), layers, has_snapshot=has_snapshot, waiting=waiting
         )
-
-    def make_plan(self, plan: ShownPlan, *, can_decide: bool) -> Parts:
-        """Return the part of a plan that changes: its state and its buttons."""
-        values = {"plan": shown_plan.describe(plan), "can_decide": can_decide}
-        return {"plan": self._render("part_plan.html", values)}
 
     def _render_stack(
         self,

@@ -7,12 +7,14 @@ from typing import Final, TypeAlias
 
 from aiohttp import web
 
-from hearth.cli.page import plan_pages
+from hearth.cli.page import definition_pages, plan_pages
 from hearth.cli.page.handlers import Handlers
 
 Handle: TypeAlias = Callable[[Handlers, web.Request], Awaitable[web.StreamResponse]]
 STACK_ROUTE: Final = r"{kind:[a-z0-9.-]+}/{namespace}/{name}"
 PLAN_ROUTE: Final = "{kind:stackplans}/{namespace}/{name}"
+DEFINITION_ROUTE: Final = "{kind:stackdefinitions}/{name}"
+
 ROUTES: Final = (
     ("GET", "", Handlers.show_list),
     ("GET", "updates", Handlers.follow_list),
@@ -22,6 +24,11 @@ ROUTES: Final = (
     ("GET", f"{PLAN_ROUTE}/updates", plan_pages.follow_plan),
     ("GET", f"{PLAN_ROUTE}/confirm", plan_pages.confirm_decision),
     ("POST", f"{PLAN_ROUTE}/act", plan_pages.decide),
+    ("GET", "definitions", definition_pages.show_definitions),
+    ("GET", DEFINITION_ROUTE, definition_pages.show_definition),
+    ("GET", f"{DEFINITION_ROUTE}/updates", definition_pages.follow_definition),
+    ("GET", f"{DEFINITION_ROUTE}/confirm", definition_pages.confirm_verb),
+    ("POST", f"{DEFINITION_ROUTE}/act", definition_pages.act),
     ("GET", STACK_ROUTE, Handlers.show_stack),
     ("GET", f"{STACK_ROUTE}/updates", Handlers.follow_stack),
     ("GET", f"{STACK_ROUTE}/resource", Handlers.show_resource),

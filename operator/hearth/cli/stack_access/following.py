@@ -13,11 +13,12 @@ from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_views.stack_state import SourceKey, StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, GoalVerdict
+from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import Write
 from hearth.model import errors, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import STACK
+from hearth.model.well_known_kinds import STACK, STACK_DEFINITION
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
@@ -114,6 +115,13 @@ async def send(session: Session, stack: StackState, write: Write) -> Object:
             metadata["uid"] = stack.uid
         answer = await session.patch(kind, stack.namespace, name, body={**patch, "metadata": metadata})
     return answer
+
+
+async def send_to_definition(session: Session, definition: DefinitionState, write: Write) -> None:
+    """Send the patches of a verb to a StackDefinition. The UID keeps them from another one with the same name."""
+    for patch in write.patches:
+        metadata = {**patch["metadata"], "uid": definition.uid}
+        await session.patch(STACK_DEFINITION, "", definition.name, body={**patch, "metadata": metadata})
 
 
 async def wait_observed(session: Session, kind: Kind, patched: Object) -> None:

@@ -342,9 +342,12 @@ class TeamServer:
         verb = request.get(VERB, VIEW)
         self._metrics.count_request(verb, code)
         session = request.get(SESSION)
-        words = [request.match_info.get(key, "") for key in ("kind", "namespace", "name")]
+        # StackDefinitions have no namespace.
+        words = [request.match_info[key] for key in ("kind", "namespace", "name") if key in request.match_info]
         fields: dict[str, object] = {"user": session.user if session is not None else "", "verb": verb, "code": code}
-        fields |= {"object": "/".join(words)} if all(NAME.fullmatch(word) for word in words) else {}
+        fields |= (
+            {"object": "/".join(words)} if "kind" in request.match_info and all(map(NAME.fullmatch, words)) else {}
+        )
         log.info("request", extra={**fields, "seconds": round(seconds, 3)})
 
 

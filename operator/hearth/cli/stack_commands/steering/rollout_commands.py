@@ -211,9 +211,7 @@ async def carry_out(session: Session, definition: DefinitionState, result: VerbR
         case AlreadySo():
             pass
         case Write():
-            for patch in result.patches:
-                metadata = {**patch["metadata"], "uid": definition.uid}
-                await session.patch(STACK_DEFINITION, "", definition.name, body={**patch, "metadata": metadata})
+            await following.send_to_definition(session, definition, result)
         case _:
             assert_never(result)
     click.echo(f"{definition.reference} {safe_text.one_line(result.said)}")
