@@ -40,6 +40,9 @@ def run_proxy(issuer: Issuer, folder: Path, *options: str, port: int, upstream: 
         "--email-domain=*",
         f"--cookie-secret={secrets.token_hex(16)}",
         "--cookie-secure=false",
+        # The live updates of an open page may reach the sign-in as well.
+        "--cookie-csrf-per-request",
+        "--cookie-csrf-per-request-limit=16",
         "--skip-provider-button",
         "--pass-authorization-header",
         f"--http-address=127.0.0.1:{port}",
