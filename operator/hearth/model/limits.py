@@ -517,7 +517,7 @@ PAGE_REVIEWS = 8
 PAGE_SESSION_IN_FLIGHT = 8
 """Requests that one session sends to the API server at the same time."""
 PAGE_LISTS = 8
-"""Lists of Stacks that are read at the same time, for all users of a page."""
+"""Lists of Stacks, plans and definitions that are read at the same time, for all users of a page."""
 PAGE_PREVIEWS = 2
 """Previews that run at the same time, for all users of the page of a team."""
 PAGE_PREVIEW_WAIT = 20.0

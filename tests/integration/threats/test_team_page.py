@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from support.threats import page_process
-from support.threats.api import Api
 from support.threats.audit_log import AuditLog
 from support.threats.page_process import REVISIONS, SEEN_STACKS, PageProcess
 from support.threats.world import CONFIG_MAPS, STACKS, ThreatWorld, make_config_map, make_stack
@@ -22,20 +21,11 @@ def page(threats: ThreatWorld, tmp_path: Path) -> Iterator[PageProcess]:
         yield made
 
 
-def make_token(threats: ThreatWorld, account: Api) -> tuple[str, str]:
-    """The user name and a token of a ServiceAccount."""
-    namespace, name = account.account.split("/")
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3_600}}
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
-    answer = threats.api.send("POST", path, body=body).expect()
-    return f"system:serviceaccount:{namespace}:{name}", answer["status"]["token"]
-
-
 def test_each_user_sees_and_does_what_rbac_allows_under_their_own_name(threats: ThreatWorld, page: PageProcess) -> None:
     log = AuditLog(threats.audit_log)
     shops, stores = threats.tenant("shops"), threats.tenant("stores")
-    anna, anna_token = make_token(threats, shops.make_account("anna", STACKS, REVISIONS, CONFIG_MAPS))
-    ben, ben_token = make_token(threats, stores.make_account("ben", SEEN_STACKS))
+    anna, anna_token = page_process.make_token(threats, shops.make_account("anna", STACKS, REVISIONS, CONFIG_MAPS))
+    ben, ben_token = page_process.make_token(threats, stores.make_account("ben", SEEN_STACKS))
     for tenant, name in ((shops, "shop"), (stores, "store")):
         threats.api.create(make_stack(tenant.namespace, name, {"a": make_config_map("a", {"k": "v"})}))
         threats.wait_phase(tenant.namespace, name, "CreateComplete")
@@ -76,7 +66,7 @@ def test_each_user_sees_and_does_what_rbac_allows_under_their_own_name(threats: 
 def test_a_revoked_token_leads_to_the_sign_in_page(threats: ThreatWorld, page: PageProcess) -> None:
     shops = threats.tenant("shops")
     account = shops.make_account("anna", STACKS)
-    _, token = make_token(threats, account)
+    _, token = page_process.make_token(threats, account)
     answer = page.send("POST", "/sign-in", {"token": token})
     cookie = answer.headers["Set-Cookie"].partition(";")[0]
     assert page.get(f"/?namespace={shops.namespace}", Cookie=cookie)[0] == 200

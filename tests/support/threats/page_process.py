@@ -16,6 +16,7 @@ import yaml
 
 from support import free_port
 from support.real import stack_command
+from support.threats.api import Api
 from support.threats.audit_log import AuditLog
 from support.threats.world import READ, Rule, ThreatWorld
 
@@ -62,6 +63,15 @@ class PageProcess:
         return False
 
 
+def make_token(threats: ThreatWorld, account: Api) -> tuple[str, str]:
+    """The user name and a token of a ServiceAccount."""
+    namespace, name = account.account.split("/")
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3_600}}
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    answer = threats.api.send("POST", path, body=body).expect()
+    return f"system:serviceaccount:{namespace}:{name}", answer["status"]["token"]
+
+
 def find_server(kubeconfig: Path, authority: Path) -> str:
     """The URL of the API server; its certificates are written to the file."""
     (cluster,) = yaml.safe_load(kubeconfig.read_text())["clusters"]
@@ -74,12 +84,14 @@ def find_server(kubeconfig: Path, authority: Path) -> str:
 
 
 @contextlib.contextmanager
-def run_page(threats: ThreatWorld, folder: Path, *options: str, url: str = ORIGIN) -> Iterator[PageProcess]:
+def run_page(
+    threats: ThreatWorld, folder: Path, *options: str, url: str = ORIGIN, port: int = 0
+) -> Iterator[PageProcess]:
     """The page on the test's API server. Its environment has neither a kubeconfig nor a home folder.
 
-    folder: for its files; options: further flags; url: where browsers reach it.
+    folder: for its files; options: further flags; url: where browsers reach it; port: where it serves, 0 for a free one.
     """
-    port, http = free_port.find_free_port(), free_port.find_free_port()
+    port, http = port or free_port.find_free_port(), free_port.find_free_port()
     authority, log = folder / "ca.crt", folder / "page.log"
     server = find_server(threats.kubeconfig, authority)
     command = [*stack_command.find_program("hearth"), "page", f"--url={url}", "--plain-http", f"--server={server}"]

@@ -92,12 +92,13 @@ async def show_definition(handlers: Handlers, request: web.Request) -> web.Strea
     """Show one StackDefinition: its rollout, the causes of failures, and the instances that the user may list."""
     definition = await read_definition(handlers, request)
     can_change = await find_right(handlers, definition)
+    namespace = handlers.find_namespace(request)
     instances, problem = [], ""
     try:
         kind = await handlers.source.find_kind(definition.name)
         if kind is not None:
             async with handlers.source.list_turns:
-                listed = await stack_locations.list_all(handlers.source.session, handlers.source.namespace, [kind])
+                listed = await stack_locations.list_all(handlers.source.session, namespace, [kind])
             instances = shown_definition.describe_instances(listed)
             del listed
             read_budgets.begin_again()
@@ -108,6 +109,8 @@ async def show_definition(handlers: Handlers, request: web.Request) -> web.Strea
         "definition": summary,
         "instances": instances,
         "problem": problem,
+        "namespace": namespace,
+        "is_only": bool(handlers.source.namespace),
         "moment": time.strftime("%H:%M:%S"),
         "parts": make_parts(handlers, definition, can_change=can_change),
         "updates": f"{summary.path}/updates",

@@ -35,7 +35,7 @@ def make_definition(phase: str = "Stopped", *, annotations: Object | None = None
     ready = {"type": "Ready", "status": "False", "reason": "RolloutStopped", "message": HOSTILE}
     return {
         "metadata": {"name": NAME, "uid": "d-1", "generation": 1, "annotations": annotations or {}},
-        "spec": {"group": "platform.example", "names": {"kind": "Site"}, "rollout": {"waves": WAVES}},
+        "spec": {"group": "platform.example", "names": {"kind": f"Site{HOSTILE}"}, "rollout": {"waves": WAVES}},
         "status": {
             "observedGeneration": 1,
             "revision": 7,
@@ -185,15 +185,17 @@ async def test_the_list_leads_to_each_definition(visitor: Visitor) -> None:
     assert "3/12" in text
 
 
-async def test_a_user_who_cannot_list_instances_sees_the_rollout() -> None:
+async def test_a_user_of_one_namespace_sees_the_rollout_and_the_instances_there() -> None:
     refusal = api_errors.refuse(403, "Forbidden", "cannot list sites")
     cluster = Cluster(script=make_script(is_allowed=False) | {f"GET {INSTANCES}": refusal})
     async with team_page.serve(cluster) as team:
         shown = await team.get(f"/{PAGE}", ANNA)
+        there = await team.get(f"/{PAGE}?namespace=prod", ANNA)
 
     assert shown.status == 200
-    assert "3 of 12 instances updated" in shown.text
-    assert "cannot list sites" in shown.text
+    for text in ("3 of 12 instances updated", "cannot list sites", 'name="namespace"'):
+        assert text in shown.text
+    assert "site/blog" in there.text
 
 
 async def test_a_read_only_page_controls_no_rollout() -> None:
@@ -206,4 +208,4 @@ async def test_a_read_only_page_controls_no_rollout() -> None:
 
     assert (shown.status, "action-undo" in shown.text) == (200, False)
     assert (asked.status, sent.status) == (403, 403)
-    assert f"PATCH {DEFINITION}" not in cluster.find(ANNA).asked
+    assert {f"PATCH {DEFINITION}", REVIEW}.isdisjoint(cluster.find(ANNA).asked)

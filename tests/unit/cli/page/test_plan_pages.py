@@ -244,6 +244,14 @@ async def test_the_list_has_the_present_plan_of_each_stack_that_waits(visitor: V
     assert 0 < text.index(f'{PAGE}"') < text.index("search-00000000")
 
 
+async def test_no_name_of_a_stack_is_markup_either(visitor: Visitor) -> None:
+    plan = make_plan(stackRef={"kind": HOSTILE, "name": HOSTILE, "uid": "u-1"})
+    visitor.api.script |= make_script(plan, "patch", "approve")
+
+    for path in ("plans", PAGE):
+        assert "<img" not in (await visitor.get(path)).text
+
+
 async def test_a_stack_says_what_waits_and_reads_the_plan_once(visitor: Visitor) -> None:
     for _ in range(2):
         text = (await visitor.get("stacks/prod/shop")).text

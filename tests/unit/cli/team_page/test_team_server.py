@@ -414,6 +414,7 @@ async def test_logs_name_user_and_verb_and_no_token(capsys: pytest.CaptureFixtur
             await team.send("POST", ACT, {"action": "pause", "action_token": token}, Cookie=cookie)
             await team.sign_in(EXPIRED)
             await team.get(f"/?token={BEN}", "token-of-eve")
+            await team.get("/stackdefinitions/sites.example", ANNA)
             await team.get(f"/stacks/prod/{BEN}", BEN, Host="attacker.example")
             await send_raw(team, f"Authorization: Bearer {ANNA}\x00")
             await send_raw(team, f"Authorization : Bearer {BEN}")
@@ -425,6 +426,7 @@ async def test_logs_name_user_and_verb_and_no_token(capsys: pytest.CaptureFixtur
         ("anna@example.com", "stacks/prod/shop", 200)
     ]
     assert any(line.get("user", "").startswith("eve ") for line in lines)
+    assert any(line.get("object") == "stackdefinitions/sites.example" for line in lines)
     for secret in (ANNA, EXPIRED, BEN, "token-of-eve", cookie.partition("=")[2], token):
         assert secret not in text.replace(f"stacks/prod/{BEN}", "")
 
