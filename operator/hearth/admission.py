@@ -18,6 +18,7 @@ import structlog
 from hearth import settings as settings_module
 from hearth import supervision
 from hearth.engine.admission import author_stamps, reviewer
+from hearth.engine.admission.gate_decisions import GateCheck
 from hearth.engine.admission.plan_decisions import DecisionCheck
 from hearth.engine.admission.review import ReviewResult
 from hearth.engine.admission.reviewer import AuthorCheck, Reviewer
@@ -115,7 +116,9 @@ class AdmissionService:
     @property
     def callbacks(self) -> AdmissionCallbacks:
         """The webhook server, and the reviewer that it calls."""
-        return AdmissionCallbacks(server=self._server, review=self._review, stamp_authors=self._stamp_authors)
+        return AdmissionCallbacks(
+            server=self._server, review=self._review, decide=self._decide, stamp_authors=self._stamp_authors
+        )
 
     def start(self) -> None:
         """Start in the background, and wait there for missing objects."""
@@ -153,6 +156,11 @@ class AdmissionService:
         if self._reviewer is None:
             return reviewer.answer_unreviewed(review, "the operator is starting")
         return await self._reviewer.review(review)
+
+    async def _decide(self, review: Review) -> ReviewResult:
+        if self._reviewer is None:
+            return reviewer.answer_unreviewed(review, "the operator is starting", is_decision=True)
+        return await self._reviewer.decide(review)
 
     def _stamp_authors(self, review: Review) -> ReviewResult:
         if self._hasher is None:
@@ -198,6 +206,11 @@ class AdmissionService:
                     builder,
                     author_check=self._make_author_check(),
                     decision_check=DecisionCheck(
+                        access=SubjectAccessReviews(self._client),
+                        hashes=self._hasher,
+                        operator_namespace=self._settings.operator_namespace,
+                    ),
+                    gate_check=GateCheck(
                         access=SubjectAccessReviews(self._client),
                         hashes=self._hasher,
                         operator_namespace=self._settings.operator_namespace,

@@ -210,13 +210,13 @@ def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
 
     assert {each["metadata"]["name"] for each in configurations} == {Settings().webhook_configuration}
     policies = {each["name"]: each["failurePolicy"] for each in webhooks}
-    strict = {"approvals.hearth.dev", "authors.hearth.dev"}
+    strict = {"approvals.hearth.dev", "authors.hearth.dev", "gates.hearth.dev"}
     assert policies == {name: "Fail" if name in strict else "Ignore" for name in policies}
     assert max(each["timeoutSeconds"] for each in webhooks) > limits.ADMISSION_SECONDS
     assert all(each["clientConfig"]["service"]["name"] == service["metadata"]["name"] for each in webhooks)
     assert service["spec"]["ports"][0]["targetPort"] in [port["name"] for port in pod["containers"][0]["ports"]]
     registry = kopf.OperatorRegistry()
-    callbacks = AdmissionCallbacks(server=None, review=None, stamp_authors=None)  # type: ignore[arg-type]  # none is called
+    callbacks = AdmissionCallbacks(server=None, review=None, decide=None, stamp_authors=None)  # type: ignore[arg-type]  # none is called
     admission_handlers.register(callbacks, registry)
     # One webhook may be for several kinds.
     assert sorted(each["name"] for each in webhooks) == sorted(

@@ -33,8 +33,8 @@ class AdmissionHandlers:
         report(await self.admission.review(make_review()), warnings)
 
     async def decide(self, warnings: list[str], patch: kopf.Patch, **_: Any) -> None:
-        """Review a decision about a plan, and stamp it."""
-        result = await self.admission.review(make_review())
+        """Review a decision about a plan or a gate, and stamp it."""
+        result = await self.admission.decide(make_review())
         report(result, warnings)
         annotate(result, patch)
 
@@ -95,6 +95,7 @@ def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> 
         )(handlers.add_finalizer)
     for plural, id_, handler in (
         ("stackplans", "approvals.hearth.dev", handlers.decide),
+        ("stackdefinitions", "gates.hearth.dev", handlers.decide),
         ("stacks", "authors.hearth.dev", handlers.stamp_authors),
     ):
         kopf.on.mutate(names.GROUP, names.VERSION, plural, id=id_, operations=["CREATE", "UPDATE"], registry=registry)(

@@ -23,6 +23,8 @@ class AdmissionCallbacks:
 
     server: WebhookServer
     review: ReviewWrite
+    decide: ReviewWrite
+    """Reviews decisions about StackPlans, and about gates of StackDefinitions."""
     stamp_authors: StampWrite
     """Records who changed the spec of a Stack. Callable from any thread."""
 

@@ -7,6 +7,7 @@ kopf's global one, so one process can run kopf several times.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import logging
 import random
@@ -199,6 +200,9 @@ class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> Any:  # noqa: ARG002 -- kopf's own
         """Return the value that kopf compares to detect a changed definition."""
         stated = {name: text for name, text in body.metadata.annotations.items() if name in names.ROLLOUT_REQUESTS}
+        if approvals := body.metadata.annotations.get(names.ANNOTATION_APPROVALS):
+            # kopf stores the value in another annotation, and the approvals are long.
+            stated[names.ANNOTATION_APPROVALS] = hashlib.sha256(approvals.encode()).hexdigest()
         return cast("Any", {"spec": {"generation": body.metadata.get("generation", 0), "requests": stated}})
 
 

@@ -158,7 +158,12 @@ class KopfSupervisor:
             work = functools.partial(admission.review, review)
             return await self._run_in_engine("admission", work, name="review", otherwise=stopping)
 
-        return dataclasses.replace(admission, review=review)
+        async def decide(review: Review) -> ReviewResult:
+            stopping = reviewer.answer_unreviewed(review, "the operator is stopping", is_decision=True)
+            work = functools.partial(admission.decide, review)
+            return await self._run_in_engine("admission", work, name="review", otherwise=stopping)
+
+        return dataclasses.replace(admission, review=review, decide=decide)
 
     def _reconcile_in_engine(self, definitions: DefinitionCallbacks) -> DefinitionCallbacks:
         """Run the work in the engine's loop, and wait for it."""

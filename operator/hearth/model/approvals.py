@@ -1,7 +1,7 @@
-"""Writes and reads the stamp of a StackPlan: who approved or rejected it, and when, signed with the operator's key.
+"""Writes and reads the stamp of a decision: who approved or rejected something, and when, signed with the operator's key.
 
-The signature covers the namespace, name, UID and digest of the plan, so a copy of the stamp is not valid on another
-plan, nor on one that was created again with the same name.
+The signature covers what was decided about: the purpose, and the namespace, name, UID and digest of the object. So a copy
+of the stamp is not valid on another object, nor on one that was created again with the same name.
 """
 
 from __future__ import annotations
@@ -16,33 +16,38 @@ from hearth.model import limits, names, value_class
 from hearth.model.signatures import Signatures, Signer
 from hearth.model.text import times
 
-PURPOSE = "approval"
-"""The purpose of the signature. Signatures for other purposes are not valid for an approval."""
+PLAN = "approval"
+"""The purpose of the signature of a decision about a StackPlan. It is not valid for any other purpose."""
+GATE = "approval of a rollout gate"
+"""The purpose of the signature of a decision about a gate in the rollout of a StackDefinition."""
 _PREFIX = re.compile(rf"[0-9a-f]{{{names.PLAN_DIGITS},64}}")
 _REQUEST = re.compile(r"(\S+)(?:\s+(.*))?", re.DOTALL)
 
 
 class Decision(enum.StrEnum):
-    """What a user decided about a plan."""
+    """What a user decided."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class PlanIdentity:
-    """The plan that a stamp is valid for."""
+class ApprovalSubject:
+    """The object that a stamp is valid for."""
 
     namespace: str
+    """The namespace; "" for an object without one."""
     name: str
     uid: str
     digest: str
-    """The whole digest of the change."""
+    """The whole digest of the change, or of the gate."""
+    purpose: str = PLAN
+    """`PLAN` or `GATE`."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A decision about a plan."""
+    """A decision of a user."""
 
     decision: Decision
     user: str
@@ -74,28 +79,36 @@ def parse_request(text: str) -> DecisionRequest:
     return DecisionRequest(digest=digest.lower(), reason=reason[: limits.APPROVAL_REASON])
 
 
-def sign_approval(approval: Approval, plan: PlanIdentity, *, signer: Signer) -> str:
+def sign_approval(approval: Approval, subject: ApprovalSubject, *, signer: Signer) -> str:
     """Return the text of the annotation.
 
     Raises ValueError if the texts are too long for `read_approval`, or cannot be signed.
     """
-    text = _write(approval, plan, signer.sign(PURPOSE, _describe(approval, plan)))
+    text = _write(approval, subject, signer.sign(subject.purpose, _describe(approval, subject)))
     if len(text) > limits.APPROVAL_LENGTH:
         raise ValueError(f"the approval has {len(text)} characters; at most {limits.APPROVAL_LENGTH} are possible")
     return text
 
 
-def read_approval(text: object, plan: PlanIdentity, *, signatures: Signatures) -> Approval | None:
-    """Return the decision that the annotation proves for that plan, or None if it proves nothing. Never raises.
+def read_approval(text: object, subject: ApprovalSubject, *, signatures: Signatures) -> Approval | None:
+    """Return the decision that the annotation proves for that subject, or None if it proves nothing. Never raises.
 
     Only the exact text of `sign_approval` counts: no key is ignored, and none occurs twice, so that every reader of the
     annotation sees the same user.
     """
     stamp = _parse(text)
-    if stamp is None or _write(stamp.approval, plan, stamp.signature) != text:
+    if stamp is None or _write(stamp.approval, subject, stamp.signature) != text:
         return None
-    is_signed = signatures.is_signed(PURPOSE, _describe(stamp.approval, plan), stamp.signature)
+    is_signed = signatures.is_signed(subject.purpose, _describe(stamp.approval, subject), stamp.signature)
     return stamp.approval if is_signed else None
+
+
+def find_digest(text: str) -> str:
+    """Return the digest that a stamp claims to be for, or "". Proves nothing, never raises."""
+    try:
+        return str(orjson.loads(text)["digest"])
+    except (KeyError, TypeError, ValueError):
+        return ""
 
 
 def parse_claim(text: object) -> Approval | None:
@@ -124,20 +137,20 @@ def _parse(text: object) -> _Stamp | None:
     return _Stamp(approval, signature)
 
 
-def _write(approval: Approval, plan: PlanIdentity, signature: str) -> str:
+def _write(approval: Approval, subject: ApprovalSubject, signature: str) -> str:
     reason = {"reason": approval.reason} if approval.reason else {}
     fields = {
         "decision": str(approval.decision),
         "user": approval.user,
         "time": approval.time,
         **reason,
-        "digest": plan.digest,
+        "digest": subject.digest,
         "signature": signature,
     }
     return orjson.dumps(fields).decode()
 
 
-def _describe(approval: Approval, plan: PlanIdentity) -> list[str]:
+def _describe(approval: Approval, subject: ApprovalSubject) -> list[str]:
     """Return the signed content."""
-    whose = [plan.namespace, plan.name, plan.uid, plan.digest]
+    whose = [subject.namespace, subject.name, subject.uid, subject.digest]
     return [*whose, str(approval.decision), approval.user, approval.time, approval.reason]

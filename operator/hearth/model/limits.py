@@ -24,6 +24,13 @@ APPROVAL_LENGTH = 4_096
 """Characters of the stamp of a StackPlan, and of a request for one: names of users have some hundred."""
 APPROVAL_REASON = 500
 """Characters of the reason that a user gives for a decision about a StackPlan. The rest is cut."""
+GATES = 4
+"""Gates of one rollout, and so approvals of one wave."""
+GATE_RESULTS = 68
+"""Results of gates in a status: 4 gates after each of 17 waves."""
+GATE_APPROVALS = 65_536
+"""Characters of the annotation with the approvals of one rollout: 68 of usual names and reasons have half of that. The API
+server accepts 256 KiB of annotations."""
 AUTHORS = 20
 """Users who change the spec of one Stack before the change is approved. Beyond them, the authors count as unknown."""
 AUTHORS_LENGTH = 24_576

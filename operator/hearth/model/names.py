@@ -114,6 +114,8 @@ ROLLOUT_PROMOTE = "hearth.dev/rollout-promote"
 """On a StackDefinition, `<revision>/<wave>`: ends the pause after that wave."""
 ROLLOUT_FORCE = "hearth.dev/rollout-force"
 """On a StackDefinition: the revision whose rollout continues even if instances fail."""
+ANNOTATION_APPROVALS = "hearth.dev/approvals"
+"""On a StackDefinition: the decisions of users about the gates of its rollout, signed. Only the webhook writes it."""
 ROLLOUT_REQUESTS = (ROLLOUT_PAUSED, ROLLOUT_UNDO, ROLLOUT_RESTART, ROLLOUT_PROMOTE, ROLLOUT_FORCE)
 PROMOTE = "hearth.dev/promote"
 """On an instance, a revision of its StackDefinition: moves the instance to this revision if the strategy is Manual."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearth.model import approvals
-from hearth.model.approvals import Approval, Decision, PlanIdentity
+from hearth.model.approvals import Approval, ApprovalSubject, Decision
 from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import KeyedHasher
@@ -29,7 +29,7 @@ def sort_plans(found: Iterable[Object], stack_uid: str) -> list[Object]:
 def make_stamp(plan: Object, decision: str, *, signer: KeyedHasher, now: float) -> str:
     """The stamp of a decision: `approved`, `rejected`, or `forged` for an approval with another key."""
     metadata = plan["metadata"]
-    identity = PlanIdentity(
+    identity = ApprovalSubject(
         namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"], digest=plan["spec"]["digest"]
     )
     is_forged = decision == FORGED

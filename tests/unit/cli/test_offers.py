@@ -21,6 +21,7 @@ VERBS = "tests/integration/cli/test_offers_of_verbs.py"
 ROLLOUTS = "tests/integration/operator/test_stack_definitions.py"
 NO_ADVICE = "names the program, and offers nothing"
 PLANS = "tests/integration/threats/test_plan_approvals.py"
+GATES = "tests/integration/threats/test_gate_approvals.py"
 SETS = "tests/unit/plan/health/test_workload_rules.py"
 """Evaluates the statuses of StatefulSets: the simulated controller replaces every Pod."""
 TRIED = {
@@ -28,6 +29,7 @@ TRIED = {
     ("cli.stack_views.causes.stack_causes", "kubectl stack plan"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack retry"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack …"): PLANS,
+    ("engine.admission.gate_decisions", "kubectl stack rollout"): GATES,
     ("engine.admission.plan_decisions", "kubectl stack plan"): PLANS,
     ("engine.admission.plan_decisions", "kubectl stack retry"): PLANS,
     ("plan.health.workload_rules", "kubectl delete"): SETS,

@@ -8,6 +8,7 @@ import ast
 import inspect
 import itertools
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import kopf
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from hearth.handlers import kopf_run
 from hearth.handlers.callbacks import HandlerCallbacks
 from hearth.kube.auth.credentials import Credentials, NoCredentials
+from hearth.model import names
 
 LINES_AT_MOST = 15
 
@@ -171,3 +173,13 @@ def test_kopf_asks_again_before_they_run_out(expires_in: timedelta | None, expec
 )
 def test_certificates_begin_where_kopf_looks_for_them(data: bytes | None, expected: bytes | None) -> None:
     assert kopf_run.begin_at_pem(data) == expected
+
+
+@pytest.mark.parametrize("annotation", [*names.ROLLOUT_REQUESTS, names.ANNOTATION_APPROVALS])
+def test_a_request_about_a_rollout_is_a_change_of_the_definition(annotation: str) -> None:
+    def build(**annotations: str) -> object:
+        raw: Any = {"metadata": {"name": "sites", "generation": 1, "annotations": annotations}}
+        return kopf_run.GenerationStorage().build(body=kopf.Body(raw))
+
+    assert build() == build(other="1")
+    assert len({str(build()), str(build(**{annotation: "1"})), str(build(**{annotation: "2"}))}) == 3

@@ -10,12 +10,12 @@ import orjson
 import pytest
 
 from hearth.model import approvals, limits
-from hearth.model.approvals import Approval, Decision, DecisionRequest, PlanIdentity
+from hearth.model.approvals import Approval, ApprovalSubject, Decision, DecisionRequest
 from hearth.plan.ownership import keyed_hash
 from support.units.blueprints import HASHER
 
 DIGEST = "3f9c1a2e" + "0" * 56
-PLAN = PlanIdentity(namespace="default", name="shop-3f9c1a2e", uid="uid-1", digest=DIGEST)
+PLAN = ApprovalSubject(namespace="default", name="shop-3f9c1a2e", uid="uid-1", digest=DIGEST)
 APPROVAL = Approval(decision=Decision.APPROVED, user="alice", time="2026-11-30T09:00:00Z", reason="after lunch")
 STAMP = approvals.sign_approval(APPROVAL, PLAN, signer=HASHER)
 ANOTHER_KEY = keyed_hash.KeyedHasher(b"another key, long enough")
@@ -95,8 +95,8 @@ def test_no_cut_or_changed_character_is_accepted() -> None:
 
 
 def test_a_signature_for_another_purpose_proves_nothing() -> None:
-    signed = [*dataclasses.astuple(PLAN), *dataclasses.astuple(APPROVAL)]
-    own, other = (HASHER.sign(purpose, signed) for purpose in (approvals.PURPOSE, "revision"))
+    signed = [PLAN.namespace, PLAN.name, PLAN.uid, PLAN.digest, *dataclasses.astuple(APPROVAL)]
+    own, other = (HASHER.sign(purpose, signed) for purpose in (approvals.PLAN, approvals.GATE))
 
     assert change(signature=own) == STAMP
     assert approvals.read_approval(change(signature=other), PLAN, signatures=HASHER) is None

@@ -82,13 +82,20 @@ LACKS_FINALIZER: Final = {
         f'!has(object.metadata.finalizers) || !object.metadata.finalizers.exists(each, each == "{names.FINALIZER}")'
     ),
 }
-CHANGES_DECISION: Final = {
-    "name": "decision-changes",
+DECISION: Final = (
+    f'["{names.REQUEST_APPROVE}", "{names.REQUEST_REJECT}", "%s"].exists(key, '
+    '(has(object.metadata.annotations) && key in object.metadata.annotations ? object.metadata.annotations[key] : "") '
+    "!= (oldObject != null && has(oldObject.metadata.annotations) && key in oldObject.metadata.annotations ? "
+    'oldObject.metadata.annotations[key] : ""))'
+)
+"""Whether a write changes one of the annotations of decisions. To be completed by the annotation of the stamp."""
+CHANGES_DECISION: Final = {"name": "decision-changes", "expression": DECISION % names.ANNOTATION_APPROVAL}
+CHANGES_GATE: Final = {
+    "name": "decision-or-gated-spec-changes",
     "expression": (
-        f'["{names.REQUEST_APPROVE}", "{names.REQUEST_REJECT}", "{names.ANNOTATION_APPROVAL}"].exists(key, '
-        '(has(object.metadata.annotations) && key in object.metadata.annotations ? object.metadata.annotations[key] : "") '
-        "!= (oldObject != null && has(oldObject.metadata.annotations) && key in oldObject.metadata.annotations ? "
-        'oldObject.metadata.annotations[key] : ""))'
+        f"{DECISION % names.ANNOTATION_APPROVALS} || "
+        "(oldObject != null && has(oldObject.spec.rollout) && has(oldObject.spec.rollout.gates) && "
+        "object.spec != oldObject.spec)"
     ),
 }
 AUTHOR_MATTERS: Final = {
@@ -109,7 +116,7 @@ CHANGES_AUTHORS: Final = {
         f'oldObject.metadata.annotations["{names.ANNOTATION_AUTHORS}"] : "")'
     ),
 }
-STRICT: Final = ("approvals.hearth.dev", "authors.hearth.dev")
+STRICT: Final = ("approvals.hearth.dev", "authors.hearth.dev", "gates.hearth.dev")
 """Webhooks without whose answer a write is denied."""
 REINVOKED: Final = ("authors.hearth.dev",)
 """Webhooks whose answer depends on what other webhooks change."""
@@ -125,6 +132,7 @@ WEBHOOKS: Final = {
     "MutatingWebhookConfiguration": (
         ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], [LACKS_FINALIZER]),
         ("approvals.hearth.dev", ["stackplans"], ["CREATE", "UPDATE"], [CHANGES_DECISION]),
+        ("gates.hearth.dev", ["stackdefinitions"], ["CREATE", "UPDATE"], [CHANGES_GATE]),
         ("authors.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], [AUTHOR_MATTERS, CHANGES_AUTHORS]),
     ),
 }

@@ -12,7 +12,7 @@ from hearth.cli.page import actions, rendering, shown_plan, shown_stack
 from hearth.cli.page.actions import Field
 from hearth.cli.page.handlers import NAME, VERB, Handlers, PartChanges
 from hearth.cli.page.rendering import Parts
-from hearth.cli.stack_access import plan_decisions, read_budgets
+from hearth.cli.stack_access import decision_requests, plan_decisions, read_budgets
 from hearth.cli.stack_views import plan_output, safe_text
 from hearth.cli.stack_views.plan_output import ShownPlan
 from hearth.model import errors, value_class
@@ -145,7 +145,7 @@ async def decide(handlers: Handlers, request: web.Request) -> web.StreamResponse
             )
         except errors.ApiStatusError as refused:
             refusal, status = f"{NOT_DECIDED}{safe_text.clean(refused)}", HTTPStatus(refused.code)
-        except plan_decisions.DecisionUnstamped as unstamped:
+        except decision_requests.DecisionUnstamped as unstamped:
             refusal = safe_text.clean(unstamped)
         else:
             said, status = f"{plan.name} {plan_output.describe_approval(stamp)}", HTTPStatus.OK

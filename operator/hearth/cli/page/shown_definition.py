@@ -18,6 +18,7 @@ from hearth.model.well_known_kinds import STACK_DEFINITION
 from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
 from hearth.plan.rollouts.rollout_policy import PROGRESSIVE, REST
+from hearth.plan.rollouts.rollout_report import DefinitionReason
 
 NO_WAVES: Final[Mapping[str, str]] = {
     "Manual": "The strategy is Manual: an instance moves when it is promoted.",
@@ -130,7 +131,7 @@ def find_state(definition: DefinitionState) -> RowState:
         return RowState.OBSOLETE
     if definition.ready.is_true:
         return RowState.READY
-    if definition.phase == RolloutPhase.PAUSED:
+    if definition.phase == RolloutPhase.PAUSED or definition.ready.reason == DefinitionReason.WAITING_FOR_APPROVAL:
         return RowState.STOPPED
     return RowState.FAILED if definition.is_stalled else RowState.PROGRESSING
 

@@ -1,6 +1,6 @@
 """Admission review of StackPlans: whether the user may approve or reject the plan, and the stamp that proves it.
 
-This is the only place that creates stamps. Unlike in other reviews, any doubt denies the write.
+This is the only place that creates stamps of plans. Unlike in other reviews, any doubt denies the write.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from hearth.engine.admission.review import ALLOWED, Author, Review, ReviewResult
 from hearth.model import approvals, names, object_fields, tenancy, value_class
-from hearth.model.approvals import Approval, Decision, PlanIdentity
+from hearth.model.approvals import Approval, ApprovalSubject, Decision
 from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import HashFunction
@@ -68,20 +68,20 @@ class DecisionCheck:
 
     async def _decide(self, review: Review, old: Object, *, key: str, now: float) -> ReviewResult:
         """Review one request. key: its annotation."""
-        decision, plan = REQUESTS[key], identify_plan(old)
+        decision, subject = REQUESTS[key], identify_plan(old)
         request = approvals.parse_request(list_annotations(review.new)[key])
         approval = approvals.read_approval(
-            list_annotations(old).get(names.ANNOTATION_APPROVAL), plan, signatures=self.hashes
+            list_annotations(old).get(names.ANNOTATION_APPROVAL), subject, signatures=self.hashes
         )
-        if not self._is_genuine(old, plan):
+        if not self._is_genuine(old, subject):
             return deny(
                 f"{key}: the operator did not create this plan, or its content was changed; to see the plan of the Stack, "
                 f"run: kubectl stack plan {find_place(old)}"
             )
-        if not request.matches_digest(plan.digest):
+        if not request.matches_digest(subject.digest):
             return deny(
                 f"{key}: {request.digest[:100]!r} is not the beginning of the plan's digest "
-                f"{plan.digest[: names.PLAN_DIGITS]}…; give at least {names.PLAN_DIGITS} digits"
+                f"{subject.digest[: names.PLAN_DIGITS]}…; give at least {names.PLAN_DIGITS} digits"
             )
         denial = find_state_denial(old, decision, approval) or await self._find_user_denial(
             review.author, old, decision
@@ -95,38 +95,47 @@ class DecisionCheck:
             return replace_requests(warnings=(f"dry run: the plan would be {decision}",))
         made = Approval(decision=decision, user=review.author.name, time=times.format_time(now), reason=request.reason)
         try:
-            stamp = approvals.sign_approval(made, plan, signer=self.hashes)
+            stamp = approvals.sign_approval(made, subject, signer=self.hashes)
         except ValueError as error:
             return deny(f"{key}: {error}; shorten the reason")
         return replace_requests({names.ANNOTATION_APPROVAL: stamp})
 
-    def _is_genuine(self, old: Object, plan: PlanIdentity) -> bool:
+    def _is_genuine(self, old: Object, subject: ApprovalSubject) -> bool:
         signature = list_annotations(old).get(names.ANNOTATION_SIGNATURE, "")
         spec = object_fields.mapping(old, "spec")
-        return change_plans.is_genuine(plan.namespace, plan.name, spec, signature, signatures=self.hashes)
+        return change_plans.is_genuine(subject.namespace, subject.name, spec, signature, signatures=self.hashes)
 
     async def _find_user_denial(self, author: Author, old: Object, decision: Decision) -> str:
         """Return why this user cannot decide, or ""."""
-        plan = identify_plan(old)
-        if author.name.startswith(f"system:serviceaccount:{self.operator_namespace}:"):
-            # A template can contain a plan with this annotation, and the operator would apply it with its own rights.
-            return (
-                f"{author.name} is a ServiceAccount in the operator's namespace, whose rights Stacks use; decide as "
-                "another user"
-            )
+        subject = identify_plan(old)
+        if denial := find_operator_denial(author, self.operator_namespace):
+            return denial
         separate = find_author_denial(old, author) if decision is Decision.APPROVED else ""
         if separate:
             return separate
-        if await self.access.may(author, VERB, RESOURCE, namespace=plan.namespace, name=plan.name, group=names.GROUP):
+        if await self.access.may(
+            author, VERB, RESOURCE, namespace=subject.namespace, name=subject.name, group=names.GROUP
+        ):
             return ""
         resource = f"{RESOURCE}.{names.GROUP}"
         grant = tenancy.write_grant(
-            author.subject, f"get,patch,{VERB}", resource, role="plan-approver", namespace=plan.namespace
+            author.subject, f"get,patch,{VERB}", resource, role="plan-approver", namespace=subject.namespace
         )
         return (
-            f"user {author.name} lacks the verb {VERB} on {resource} in namespace {plan.namespace}; to allow it, run: "
+            f"user {author.name} lacks the verb {VERB} on {resource} in namespace {subject.namespace}; to allow it, run: "
             f"{grant}"
         )
+
+
+def find_operator_denial(author: Author, operator_namespace: str) -> str:
+    """Return why a ServiceAccount of the operator's namespace cannot decide; "" for other users.
+
+    A template can contain an object with the annotation of a decision, and the operator would apply it with its own
+    rights.
+    """
+    if not author.name.startswith(f"system:serviceaccount:{operator_namespace}:"):
+        return ""
+    return f"{author.name} is a ServiceAccount in the operator's namespace, whose rights Stacks use; decide as another user"
 
 
 def find_state_denial(old: Object, decision: Decision, approval: Approval | None) -> str:
@@ -175,10 +184,10 @@ def drop_decisions(review: Review) -> ReviewResult:
     return replace_requests({names.ANNOTATION_APPROVAL: None}, warnings=(warning,) if found else ())
 
 
-def identify_plan(raw: Object) -> PlanIdentity:
+def identify_plan(raw: Object) -> ApprovalSubject:
     """Return the identity of a stored plan."""
     namespace, name, uid = (object_fields.text(raw, "metadata", key) for key in ("namespace", "name", "uid"))
-    return PlanIdentity(namespace=namespace, name=name, uid=uid, digest=object_fields.text(raw, "spec", "digest"))
+    return ApprovalSubject(namespace=namespace, name=name, uid=uid, digest=object_fields.text(raw, "spec", "digest"))
 
 
 def list_annotations(raw: Object) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
 """Runs admission reviews with limits on their duration and number. A review that exceeds a limit allows the write.
 
 Allowing it is safe, because the engine checks every Stack again. The permissions of the author, and of users who decide
-about a StackPlan, are checked only at admission, so the write is denied if that check takes too long.
+about a StackPlan or a gate, are checked only at admission, so the write is denied if that check takes too long.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import structlog
 from hearth import supervision
 from hearth.engine.admission import object_reviews
 from hearth.engine.admission import review as review_module
+from hearth.engine.admission.gate_decisions import GateCheck
 from hearth.engine.admission.plan_decisions import AccessReviews, DecisionCheck
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.definition import definition_sources
@@ -34,7 +35,7 @@ LIMIT = "admission-reviews"
 """The label of the metric for reviews that were not done."""
 UNREVIEWED = "this write was not reviewed, because {cause}; the operator reviews it later and reports in the status"
 UNCHECKED = "{field}: cannot check in time whether the author may use it; try again"
-UNDECIDED = "cannot check whether the user may decide about the plan, because {cause}; try again"
+UNDECIDED = "cannot check whether the user may decide about the {subject}, because {cause}; try again"
 Work: TypeAlias = Callable[[RevisionBuilder, Review], Awaitable[ReviewResult]]
 REVIEWS: Mapping[str, Work] = {
     "HealthMark": object_reviews.review_mark,
@@ -57,6 +58,8 @@ class Reviewer:
     """Checks the permissions of the author; None if any author may name any ServiceAccount."""
     decision_check: DecisionCheck | None = None
     """Checks and signs decisions about StackPlans; None if no user can decide."""
+    gate_check: GateCheck | None = None
+    """Checks and signs decisions about gates; None if no user can decide."""
     check_kubeconfig: Callable[[str], object] = str
     """Raises KubeconfigRefused for a kubeconfig that the engine would not use."""
     on_limit: Callable[[str], None] = lambda _limit: None
@@ -71,10 +74,14 @@ class Reviewer:
         """Review an object of any reviewed kind."""
         kind = str(review.new.get("kind"))
         if kind == PLAN_KIND:
-            return await self._review(review, self._decide)
+            return await self.decide(review)
         if (work := REVIEWS.get(kind)) is not None:
             return await self._review(review, work)
         return await (self.review_definition(review) if kind == names.DEFINITION_KIND else self.review_stack(review))
+
+    async def decide(self, review: Review) -> ReviewResult:
+        """Review a decision about a StackPlan, or about a gate of a StackDefinition."""
+        return await self._review(review, self._decide, is_decision=True)
 
     async def review_stack(self, review: Review) -> ReviewResult:
         """Review a Stack: the author first, because the review reads sources as the ServiceAccount."""
@@ -96,9 +103,10 @@ class Reviewer:
         return await self._review(review, definition_review.review_definition)
 
     async def _decide(self, _builder: RevisionBuilder, review: Review) -> ReviewResult:
-        if self.decision_check is None:
-            return answer_unreviewed(review, "the operator has no key")
-        return await self.decision_check.review(review, now=self.now())
+        check = self.decision_check if review.new.get("kind") == PLAN_KIND else self.gate_check
+        if check is None:
+            return answer_unreviewed(review, "the operator has no key", is_decision=True)
+        return await check.review(review, now=self.now())
 
     async def _find_definer_denial(self, review: Review) -> str:
         """Return why the author is not allowed to create a revision with that account or these templates, or "" if
@@ -133,22 +141,23 @@ class Reviewer:
         except TimeoutError:
             return UNCHECKED.format(field=field)
 
-    async def _review(self, review: Review, work: Work) -> ReviewResult:
+    async def _review(self, review: Review, work: Work, *, is_decision: bool = False) -> ReviewResult:
+        answer = functools.partial(answer_unreviewed, review, is_decision=is_decision)
         try:
             async with asyncio.timeout(self.seconds), self._take_turn(review.namespace):
                 return await work(self.builder, review)
         except TimeoutError:
             self.on_limit(LIMIT)
-            return answer_unreviewed(review, f"it takes more than {self.seconds:g} s")
+            return answer(f"it takes more than {self.seconds:g} s")
         except TooBusy:
             self.on_limit(LIMIT)
-            return answer_unreviewed(review, "too many reviews are in progress")
+            return answer("too many reviews are in progress")
         except (errors.ApiStatusError, errors.Unreachable) as error:
             logger.warning("cannot review", namespace=review.namespace, error=str(error))
-            return answer_unreviewed(review, "the operator got no answer from the API server")
+            return answer("the operator got no answer from the API server")
         except Exception as error:  # noqa: BLE001 -- a fault of ours must not deny a write of a Stack
             supervision.report("admission", error)
-            return answer_unreviewed(review, "of an internal error")
+            return answer("of an internal error")
 
     @contextlib.asynccontextmanager
     async def _take_turn(self, namespace: str) -> AsyncIterator[None]:
@@ -178,10 +187,13 @@ class Turns:
     users: int = 0
 
 
-def answer_unreviewed(review: Review, cause: str) -> ReviewResult:
-    """Allow a write, with a warning that nothing was reviewed. Deny a decision about a plan: nothing checks it later."""
-    if review.new.get("kind") == PLAN_KIND:
-        return ReviewResult(denial=UNDECIDED.format(cause=cause))
+def answer_unreviewed(review: Review, cause: str, *, is_decision: bool = False) -> ReviewResult:
+    """Allow a write, with a warning that nothing was reviewed. Deny a decision about a plan or a gate: nothing checks it
+    later.
+    """
+    is_plan = review.new.get("kind") == PLAN_KIND
+    if is_plan or is_decision:
+        return ReviewResult(denial=UNDECIDED.format(cause=cause, subject="plan" if is_plan else "rollout"))
     return ReviewResult(warnings=(review_module.shorten(UNREVIEWED.format(cause=cause)),))
 
 

@@ -19,7 +19,7 @@ from hearth.engine.cluster_objects import StackObject, StackPlanObject
 from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import approvals, limits, names, retry_delays, spec_authors
-from hearth.model.approvals import Approval, Decision, PlanIdentity
+from hearth.model.approvals import Approval, ApprovalSubject, Decision
 from hearth.model.child import Object
 from hearth.model.errors import HearthError
 from hearth.model.text import times
@@ -177,7 +177,9 @@ class ChangePlanner:
         return plan
 
     def _read_approval(self, plan: StackPlanObject) -> Approval | None:
-        identity = PlanIdentity(namespace=plan.namespace, name=plan.name, uid=plan.uid, digest=str(plan.spec["digest"]))
+        identity = ApprovalSubject(
+            namespace=plan.namespace, name=plan.name, uid=plan.uid, digest=str(plan.spec["digest"])
+        )
         return approvals.read_approval(plan.approval, identity, signatures=self.services.hashes)
 
     def _is_open(self, plan: StackPlanObject, policy: ApprovalPolicy) -> bool:

@@ -41,9 +41,11 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.phases import PhaseConditions
 from hearth.model.sharding import Place
 from hearth.model.text import enumeration, times
-from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
+from hearth.plan.rollouts import instance_state, rollout_decision, rollout_gates, rollout_policy, rollout_report
 from hearth.plan.rollouts.instance_state import InstanceState
-from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
+from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase, RolloutRecord
+from hearth.plan.rollouts.rollout_gates import GateResult, RolloutAttempt
+from hearth.plan.rollouts.rollout_policy import RolloutPolicy
 from hearth.plan.rollouts.rollout_report import EVENT_TYPES, DefinitionReason
 from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.plan.status import conditions
@@ -78,7 +80,7 @@ class OperatorActivity(enum.Enum):
     STALLED = "stalled"
     """It waits for a user to fix a problem."""
     PAUSED = "paused"
-    """A user paused it."""
+    """A user paused it, or must approve it."""
 
 
 @dataclass(slots=True)
@@ -477,20 +479,47 @@ class StackDefinitionController:
             served.states = {uid: each for uid, each in served.states.items() if uid in present}
             served.unfit = {uid: each for uid, each in served.unfit.items() if uid in present}
         policy = rollout_policy.parse(raw["spec"].get("rollout") or {})
+        newest_number, now = served.forms.newest.number, self._services.clock.now()
+        requests = rollout_report.read_requests(raw["metadata"].get("annotations") or {})
+        record = rollout_decision.begin(self._read_record(raw, policy), newest_number, requests, now=now)
         decision = rollout_decision.decide(
             policy,
             found,
-            newest=served.forms.newest.number,
+            newest=newest_number,
             minimum=served.forms.newest.minimum,
-            before=rollout_report.decode(raw.get("status"), policy),
-            requests=rollout_report.read_requests(raw["metadata"].get("annotations") or {}),
-            now=self._services.clock.now(),
+            before=record,
+            requests=requests,
+            gates=self._find_gates(raw, policy, record) if policy.gates else (),
+            now=now,
         )
         # New instances get the newest revision until a revision that they may have has completed its rollout.
         completed, newest = decision.record.completed, served.forms.newest
         is_usable = completed in served.forms.by_number and completed >= newest.minimum
         served.forms.current = completed if is_usable else newest.number
         return decision
+
+    def _read_record(self, raw: Object, policy: RolloutPolicy) -> RolloutRecord:
+        """Return the record in the status. With gates, one that the operator did not sign proves no passed wave."""
+        status, uid = raw.get("status"), raw["metadata"]["uid"]
+        record = rollout_report.decode(status, policy)
+        if policy.gates and not rollout_report.is_genuine(status, uid, signatures=self._services.hashes):
+            return RolloutRecord(completed=record.completed)
+        return record
+
+    def _find_gates(self, raw: Object, policy: RolloutPolicy, record: RolloutRecord) -> tuple[GateResult, ...]:
+        """Return the result of each gate after each wave, from the signed approvals of the StackDefinition."""
+        verified = self._revisions.load(self._make_owner(raw)).verified
+        attempt = RolloutAttempt(
+            definition=raw["metadata"]["name"],
+            uid=raw["metadata"]["uid"],
+            revision=record.revision,
+            revision_hash=next((each.hash for each in verified if each.number == record.revision), ""),
+            started=record.started,
+            restart=record.restart,
+        )
+        stamps = object_fields.text(raw, "metadata", "annotations", names.ANNOTATION_APPROVALS)
+        hashes = self._services.hashes
+        return rollout_gates.find_results(policy.gates, policy.wave_names, attempt, stamps, hashes=hashes)
 
     def _read_state(self, served: ServedDefinition, stack: StackObject) -> InstanceState:
         """Return the rollout state of an instance. It is read once for each version of its object."""
@@ -649,19 +678,23 @@ class StackDefinitionController:
 
     async def _report_rollout(self, raw: Object, decision: RolloutDecision) -> bool:
         """Report the progress of the newest revision; return whether the report is new."""
-        reason, message = rollout_report.explain(decision)
+        is_approvable = self._services.plans.is_approvable
+        reason, message = rollout_report.explain(decision, is_approvable=is_approvable)
         before = (raw.get("status") or {}).get("rollout")
+        rollout = rollout_report.encode(decision)
+        signed = rollout_report.list_signed(raw["metadata"]["uid"], rollout)
+        rollout["signature"] = self._services.hashes.sign(rollout_report.RECORD, signed)
         counts = {
             "revision": decision.record.revision,
             "instances": decision.instances,
             "updated": decision.updated,
-            "rollout": rollout_report.encode(decision),
+            "rollout": rollout,
         }
         is_news = await self._report(
             raw,
             reason=reason,
             message=message,
-            announcement=rollout_report.explain(decision, is_public=True)[1],
+            announcement=rollout_report.explain(decision, is_public=True, is_approvable=is_approvable)[1],
             activity=find_activity(decision),
             counts=counts,
         )
@@ -733,6 +766,8 @@ def find_activity(decision: RolloutDecision) -> OperatorActivity:
         case RolloutPhase.PAUSED:
             return OperatorActivity.PAUSED
         case RolloutPhase.PROGRESSING | RolloutPhase.ROLLING_BACK:
+            if decision.is_at_gate:
+                return OperatorActivity.PAUSED
             return OperatorActivity.READY if decision.waits_for_users else OperatorActivity.WORKING
 
 

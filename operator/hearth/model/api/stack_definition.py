@@ -227,6 +227,18 @@ class RolloutWindow(Window):
     """Times when a wave can start. A wave that has started continues after the window ends. Default: at any time."""
 
 
+class ApprovalGate(ApiModel):
+    """The approval of a user who has the verb `approve` on `stackdefinitions`. It has no fields."""
+
+
+class RolloutGate(ApiModel):
+    """Evidence that the rollout needs after each wave."""
+
+    name: str = pydantic.Field(pattern=PLURAL, max_length=63)
+    """Name of the gate in statuses and messages, e.g. `release-manager`."""
+    approval: ApprovalGate
+
+
 class Rollout(ApiModel):
     """How a new revision reaches existing instances."""
 
@@ -247,9 +259,12 @@ class Rollout(ApiModel):
     progress_deadline: Duration | None = None
     """Maximum time to update an instance. An instance that takes longer counts as failed. Default: `30m`."""
     on_failure: Literal["Stop", "Rollback"] | None = None
-    """What happens when more than `maxFailed` instances fail. `Stop`: no more instances are updated. `Rollback`: in
+    """What happens when more than `maxFailed` instances fail, or a gate fails. `Stop`: no more instances are updated. `Rollback`: in
     addition, all updated instances return to the last revision that completed its rollout. Default: `Stop`."""
     window: RolloutWindow | None = None
+    gates: list[RolloutGate] | None = base.optional_list(limits.GATES)
+    """Evidence that the rollout needs after each wave, including the last one, before it continues. Not with strategy
+    `Manual`. Default: the rollout continues as soon as the instances of the wave are ready."""
 
 
 class StackDefinitionSpec(ApiModel):
@@ -319,6 +334,26 @@ class ReportedInstance(ApiModel):
     """The reason."""
 
 
+class GateReport(ApiModel):
+    """A gate after one wave."""
+
+    wave: str
+    """Name of the wave."""
+    name: str
+    """Name of the gate."""
+    state: Literal["Waiting", "Passed", "Failed"]
+    """`Waiting`: the rollout waits for a decision. `Passed`: a user approved. `Failed`: a user rejected."""
+    digest: str = pydantic.Field(max_length=64)
+    """Identifies the gate after this wave, in this attempt to roll out the revision. A user who approves or rejects gives
+    at least its first 8 digits."""
+    user: str | None = pydantic.Field(default=None, max_length=limits.APPROVAL_LENGTH)
+    """The user who decided."""
+    time: Timestamp | None = None
+    """When the user decided."""
+    message: str | None = pydantic.Field(default=None, max_length=limits.APPROVAL_REASON)
+    """Why, in the words of the user."""
+
+
 class RolloutStatus(ApiModel):
     """Progress of the rollout of the newest revision."""
 
@@ -329,8 +364,8 @@ class RolloutStatus(ApiModel):
     phase: Literal["Progressing", "Paused", "Stopped", "RollingBack", "RolledBack", "Complete"]
     """`Progressing`: instances are being updated. `Paused`: a user paused the rollout. `RollingBack` and `RolledBack`:
     the updated instances return, or have returned, to an earlier revision. `Complete`: the rollout has finished.
-    `Stopped`: more instances failed than `maxFailed` allows. A new revision, or the annotation
-    `hearth.dev/rollout-restart` or `hearth.dev/rollout-force`, continues the rollout."""
+    `Stopped`: more instances failed than `maxFailed` allows, or a gate failed. A new revision, or the annotation
+    `hearth.dev/rollout-restart`, continues the rollout. Unless a gate failed, `hearth.dev/rollout-force` does too."""
     wave: str | None = None
     """The current wave."""
     updated: Counter
@@ -347,6 +382,8 @@ class RolloutStatus(ApiModel):
     quota."""
     ready_since: Timestamp | None = None
     """Set during the pause after a wave: time when all instances of the wave became ready."""
+    started_at: Timestamp | None = None
+    """When the rollout of the revision was started or restarted."""
     restart: str | None = pydantic.Field(default=None, max_length=253)
     """The last handled value of `hearth.dev/rollout-restart`."""
     instances: list[ReportedInstance] | None = base.optional_list(20)
@@ -355,6 +392,10 @@ class RolloutStatus(ApiModel):
     """The first 20 instances that are not updated, each with the reason."""
     forced: Counter | None = None
     """The revision whose rollout a user forced. Failures do not stop it."""
+    gates: list[GateReport] | None = base.optional_list(limits.GATE_RESULTS)
+    """The gates that passed or failed in this attempt to roll out the revision, and those that the rollout waits for."""
+    signature: str | None = pydantic.Field(default=None, max_length=limits.SIGNATURE_LENGTH)
+    """The operator's signature of these fields. If it is missing or invalid, a rollout with gates starts again."""
 
 
 class StackDefinitionStatus(ApiModel):

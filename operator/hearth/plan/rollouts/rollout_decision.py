@@ -17,7 +17,8 @@ from hearth.model import rolling_batches, value_class
 from hearth.model.text import times
 from hearth.plan.rollouts import rollout_policy
 from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE, Health, InstanceState
-from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
+from hearth.plan.rollouts.rollout_gates import GateResult, GateState
+from hearth.plan.rollouts.rollout_policy import RolloutPolicy
 
 PATIENCE = 300.0
 """Seconds after which unfinished instances of one namespace no longer delay instances in other namespaces."""
@@ -31,7 +32,7 @@ class RolloutPhase(enum.StrEnum):
     PROGRESSING = "Progressing"
     PAUSED = "Paused"
     STOPPED = "Stopped"
-    """More instances failed than the policy allows."""
+    """More instances failed than the policy allows, or a gate failed."""
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
     COMPLETE = "Complete"
@@ -48,6 +49,8 @@ class RolloutRecord:
     wave: int = 0
     ready_since: float | None = None
     """When all instances of the wave became ready, in seconds since the epoch; None while any instance is not ready."""
+    started: str = ""
+    """When the revision, or its restart, began, RFC 3339; "" if an earlier version of the operator began it."""
     restart: str = ""
     """The token of the last restart request."""
     forced: int = 0
@@ -106,6 +109,20 @@ class RolloutDecision:
     """Whether only users move instances."""
     is_moving: bool = False
     """Whether an instance is moving to the newest revision."""
+    is_at_gate: bool = False
+    """Whether the wave is ready, and waits for gates."""
+    gates: tuple[GateResult, ...] = ()
+    """The gates that have a result, and those that the wave waits for."""
+
+    @property
+    def waiting_gates(self) -> tuple[GateResult, ...]:
+        """Return the gates that the wave waits for."""
+        return tuple(each for each in self.gates if each.state is GateState.WAITING)
+
+    @property
+    def failed_gates(self) -> tuple[GateResult, ...]:
+        """Return the gates that failed."""
+        return tuple(each for each in self.gates if each.state is GateState.FAILED)
 
     @property
     def waits_for_users(self) -> bool:
@@ -117,7 +134,7 @@ class RolloutDecision:
     def is_settled(self) -> bool:
         """Return whether nothing changes until an instance or the definition changes."""
         ends = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK, RolloutPhase.STOPPED, RolloutPhase.PAUSED)
-        return self.waits_for_users or (not self.moves and self.record.phase in ends)
+        return self.waits_for_users or (not self.moves and (self.is_at_gate or self.record.phase in ends))
 
 
 @dataclass(slots=True)
@@ -150,12 +167,14 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
     before: RolloutRecord,
     requests: RolloutRequests = RolloutRequests(),
     minimum: int = 0,
+    gates: Sequence[GateResult] = (),
     now: float,
 ) -> RolloutDecision:
     """Decide for all instances.
 
     newest: the newest revision; before: the record in the status; minimum: the oldest revision that an instance may
-    keep; now: seconds since the epoch.
+    keep; gates: the result of each gate after each wave, in the attempt that `begin` returns; now: seconds since the
+    epoch.
     """
     found = [
         limit_progress(each, policy, now=now)
@@ -174,7 +193,7 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
             moves[each.uid] = each.pin
     blocked = (HeldInstance(each, each.message) for each in free if is_blocked(each, newest))
     decision = RolloutDecision(
-        record=begin(before, newest, requests),
+        record=begin(before, newest, requests, now=now),
         moves={each.uid: moves[each.uid] for each in found if moves.get(each.uid, each.revision) != each.revision},
         instances=len(found),
         updated=sum(has_newest(each, newest) for each in found),
@@ -183,13 +202,20 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
         held=(*held, *blocked),
     )
     waves = divide(policy, free, newest)
-    decided = advance(decision, policy, waves, requests=requests, minimum=minimum, now=now)
+    decided = advance(decision, policy, waves, requests=requests, minimum=minimum, gates=gates, now=now)
     movers = {each.uid: each for each in found}
     allowed = {uid: number for uid, number in decided.moves.items() if movers[uid].may_move(number)}
     waiting = sum(each.revision != newest and each.uid not in allowed for each in free)
     is_moving = len(allowed) < len(decided.moves) or any(has_begun(each, newest) for each in free)
     size = len(waves.members[waves.names.index(decided.wave)]) if decided.wave else 0
-    return dataclasses.replace(decided, moves=allowed, waiting=waiting, is_moving=is_moving, wave_size=size)
+    reported = tuple(
+        each
+        for each in gates
+        if each.state is not GateState.WAITING or (decided.is_at_gate and each.wave == decided.wave)
+    )
+    return dataclasses.replace(
+        decided, moves=allowed, waiting=waiting, is_moving=is_moving, wave_size=size, gates=reported
+    )
 
 
 def limit_progress(instance: InstanceState, policy: RolloutPolicy, *, now: float) -> InstanceState:
@@ -231,8 +257,11 @@ def is_blocked(instance: InstanceState, newest: int) -> bool:
     return instance.revision == newest and instance.health is Health.BLOCKED
 
 
-def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> RolloutRecord:
-    """Return the record to continue with: a newer revision, or a restart by the user, begins with the first wave."""
+def begin(before: RolloutRecord, newest: int, requests: RolloutRequests, *, now: float) -> RolloutRecord:
+    """Return the record to continue with: a newer revision, or a restart by the user, begins with the first wave.
+
+    Beginning again with the result returns the same.
+    """
     is_asked = requests.restart and requests.restart != before.restart
     forced = newest if requests.force == newest and requests.undo != newest else 0
     if before.revision == newest and not is_asked:
@@ -240,7 +269,13 @@ def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> Roll
         is_begun = before.forced == forced or not forced or is_over
         phase = before.phase if is_begun else RolloutPhase.PROGRESSING
         return dataclasses.replace(before, forced=forced, phase=phase)
-    return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart, forced=forced)
+    return RolloutRecord(
+        revision=newest,
+        completed=before.completed,
+        started=times.format_time(now),
+        restart=requests.restart,
+        forced=forced,
+    )
 
 
 def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) -> Waves:
@@ -256,7 +291,7 @@ def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) ->
         taken = {each.uid for each in waves[-1]}
         left = [each for each in left if each.uid not in taken]
     unwell = [each for each in free if not (each.revision == newest or each.is_well)]
-    return Waves(newest, [*waves, left, unwell], [*(wave.name for wave in wanted), REST, UNHEALTHY_BEFORE])
+    return Waves(newest, [*waves, left, unwell], [*policy.wave_names, UNHEALTHY_BEFORE])
 
 
 def is_failed(instance: InstanceState, newest: int) -> bool:
@@ -264,13 +299,14 @@ def is_failed(instance: InstanceState, newest: int) -> bool:
     return instance.revision == newest and instance.health in FAILED
 
 
-def advance(
+def advance(  # noqa: PLR0913 -- as `decide`
     decision: RolloutDecision,
     policy: RolloutPolicy,
     waves: Waves,
     *,
     requests: RolloutRequests,
     minimum: int,
+    gates: Sequence[GateResult],
     now: float,
 ) -> RolloutDecision:
     """Decide the current moves and the phase of the rollout."""
@@ -283,6 +319,9 @@ def advance(
     is_undone = requests.undo == record.revision and record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED)
     is_in_wave = record.phase is RolloutPhase.PROGRESSING and is_counted and not record.forced
     has_failed = is_in_wave and waves.count_failures() > policy.max_failed
+    # Unlike failures of instances, a rejection stops a forced rollout too: forcing it needs no right to approve.
+    is_rejected = any(each.state is GateState.FAILED for each in gates)
+    has_failed = has_failed or (is_rejected and record.phase is RolloutPhase.PROGRESSING)
     if can_go_back and (is_undone or (has_failed and policy.goes_back)):
         record = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
     elif has_failed:
@@ -299,16 +338,17 @@ def advance(
             if requests.is_paused:
                 paused = dataclasses.replace(record, phase=RolloutPhase.PAUSED)
                 return dataclasses.replace(decision, record=paused, wave=find_name(waves, record))
-            return advance_wave(decision, record, policy, waves, requests=requests, now=now)
+            return advance_wave(decision, record, policy, waves, requests=requests, gates=gates, now=now)
 
 
-def advance_wave(
+def advance_wave(  # noqa: PLR0913 -- as `decide`
     decision: RolloutDecision,
     record: RolloutRecord,
     policy: RolloutPolicy,
     waves: Waves,
     *,
     requests: RolloutRequests,
+    gates: Sequence[GateResult],
     now: float,
 ) -> RolloutDecision:
     """Move the next instances of the current wave, or begin the next wave."""
@@ -330,6 +370,8 @@ def advance_wave(
             if (left := since + policy.pause - now) > 0:
                 record = dataclasses.replace(record, ready_since=since)
                 return dataclasses.replace(decision, record=record, wave=name, due=left)
+        if wave and any(each.wave == name and each.state is not GateState.PASSED for each in gates):
+            return dataclasses.replace(decision, record=record, wave=name, is_at_gate=True)
         record = dataclasses.replace(record, wave=record.wave + 1, ready_since=None)
     complete = dataclasses.replace(record, phase=RolloutPhase.COMPLETE, completed=record.revision)
     return dataclasses.replace(decision, record=complete)

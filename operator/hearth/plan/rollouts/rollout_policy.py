@@ -1,4 +1,4 @@
-"""Parses `spec.rollout` of a StackDefinition: waves, windows and limits."""
+"""Parses `spec.rollout` of a StackDefinition: waves, windows, limits and gates."""
 
 from __future__ import annotations
 
@@ -51,6 +51,13 @@ class RolloutPolicy:
     """Whether all moved instances are rolled back if too many fail."""
     window: Window | None = None
     """When a wave may begin; None: at any time."""
+    gates: tuple[str, ...] = ()
+    """The names of the approvals that the rollout needs after each wave."""
+
+    @property
+    def wave_names(self) -> tuple[str, ...]:
+        """Return the names of the waves in order, without the instances that were unhealthy before."""
+        return (*(wave.name for wave in self.waves if self.strategy == PROGRESSIVE), REST)
 
 
 def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
@@ -65,6 +72,7 @@ def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
         deadline=times.parse_duration(stated["progressDeadline"]) if "progressDeadline" in stated else DEFAULT_DEADLINE,
         goes_back=stated.get("onFailure") == "Rollback",
         window=windows.parse(window) if window is not None else None,
+        gates=tuple(each["name"] for each in stated.get("gates") or ()),
     )
 
 
@@ -83,4 +91,15 @@ def find_mistakes(stated: Mapping[str, Any]) -> Iterator[Mistake]:
         if not wave.get("select") and "size" not in wave:
             yield Mistake(path=path, message="includes all instances; set select or size, or remove the wave")
         seen.add(wave["name"])
+    gates = [gate["name"] for gate in stated.get("gates") or ()]
+    for at, name in enumerate(gates):
+        if name in gates[:at]:
+            yield Mistake(
+                path=f"spec.rollout.gates[{at}].name", message=f"is {name}, the name of another gate; choose another"
+            )
+    if gates and stated.get("strategy") == MANUAL:
+        yield Mistake(
+            path="spec.rollout.gates",
+            message="cannot stop instances that users move (strategy: Manual); remove the gates, or use another strategy",
+        )
     yield from windows.find_mistakes(stated.get("window") or {}, path="spec.rollout.window")

@@ -51,7 +51,7 @@ def make_plan(phase: str = "Pending", *, name: str = "shop-3f9c1a2e", **fields: 
 
 def stamp(plan: Object, decision: Decision, *, reason: str = "") -> Object:
     """The plan after the webhook stamped a decision."""
-    identity = approvals.PlanIdentity(namespace="prod", name=plan["metadata"]["name"], uid="p-1", digest=DIGEST)
+    identity = approvals.ApprovalSubject(namespace="prod", name=plan["metadata"]["name"], uid="p-1", digest=DIGEST)
     approval = Approval(decision=decision, user="bob", time="2026-11-30T09:00:00Z", reason=reason)
     text = approvals.sign_approval(approval, identity, signer=HASHER)
     return {**plan, "metadata": {**plan["metadata"], "annotations": {names.ANNOTATION_APPROVAL: text}}}

@@ -53,7 +53,7 @@ def write(raw: Object) -> str:
 
 
 def decide(raw: Object, decision: Decision) -> Object:
-    plan = approvals.PlanIdentity(namespace="a", name="shop-3f9c1a2e", uid="plan-1", digest=DIGEST)
+    plan = approvals.ApprovalSubject(namespace="a", name="shop-3f9c1a2e", uid="plan-1", digest=DIGEST)
     approval = Approval(decision=decision, user="bob", time="2026-11-30T09:00:00Z", reason="Friday")
     stamp = approvals.sign_approval(approval, plan, signer=HASHER)
     return {**raw, "metadata": {**raw["metadata"], "annotations": {names.ANNOTATION_APPROVAL: stamp}}}

@@ -12,7 +12,7 @@ from hearth.engine.admission import reviewer as reviewer_module
 from hearth.engine.admission.plan_decisions import DecisionCheck
 from hearth.engine.admission.review import ALLOWED, Author, Review, ReviewResult
 from hearth.model import approvals, limits, names
-from hearth.model.approvals import Approval, Decision, PlanIdentity
+from hearth.model.approvals import Approval, ApprovalSubject, Decision
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.target import change_plans
@@ -62,7 +62,7 @@ def make_plan(
 
 DIGEST = make_spec()["digest"]
 SHORT = DIGEST[:8]
-PLAN = PlanIdentity(namespace="a", name=NAME, uid="plan-1", digest=DIGEST)
+PLAN = ApprovalSubject(namespace="a", name=NAME, uid="plan-1", digest=DIGEST)
 ALL = Rights(f"bob approve stackplans.hearth.dev a/{NAME}")
 
 

@@ -10,7 +10,7 @@ import click
 
 from hearth.cli import command_classes
 from hearth.cli.command_classes import Entry, ExampleCommand, example_command
-from hearth.cli.stack_access import following, revisions, stack_locations
+from hearth.cli.stack_access import decision_requests, following, revisions, stack_locations
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions, Failure
 from hearth.cli.stack_commands.parameters import NAME, Duration
@@ -18,12 +18,13 @@ from hearth.cli.stack_commands.showing import history_command
 from hearth.cli.stack_commands.showing.history_command import NUMBERS, OUTPUT
 from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_commands.steering.verb_execution import Waiting, verb
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import plan_output, safe_text
 from hearth.cli.stack_views.steering import rollouts, verbs
 from hearth.cli.stack_views.steering.goals import GoalState, GoalVerdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import object_fields
+from hearth.model.approvals import Decision
 from hearth.model.child import Object
 from hearth.model.text import enumeration
 from hearth.model.well_known_kinds import STACK_DEFINITION
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
 DEFINITION: Final = click.argument("definition", metavar="DEFINITION")
+DIGEST: Final = click.argument("digest", metavar="DIGEST")
+REASON: Final = click.option("--reason", default="", help="Why. Stored with the decision.")
 
 ROLLOUT_COMMANDS: Mapping[str, Entry] = {
     "status": Entry(f"{MODULE}:status", "Watch a rollout until it finishes."),
@@ -40,6 +43,8 @@ ROLLOUT_COMMANDS: Mapping[str, Entry] = {
     "pause": Entry(f"{MODULE}:pause", "Pause a rollout."),
     "resume": Entry(f"{MODULE}:resume", "Continue a paused rollout."),
     "promote": Entry(f"{MODULE}:promote_wave", "Skip the pause after the current wave."),
+    "approve": Entry(f"{MODULE}:approve", "Approve a gate after a wave."),
+    "reject": Entry(f"{MODULE}:reject", "Reject a gate after a wave."),
     "undo": Entry(f"{MODULE}:undo", "Roll back the revision that is being rolled out."),
     "force": Entry(f"{MODULE}:force", "Continue a rollout despite failures."),
     "restart": Entry(f"{MODULE}:restart", "Restart a rollout that was stopped or rolled back."),
@@ -167,6 +172,55 @@ def restart(definition: DefinitionState) -> VerbResult:
 def force(definition: DefinitionState) -> VerbResult:
     """Continue a rollout despite failures, for example of instances that their team does not repair."""
     return rollouts.force(definition)
+
+
+@example_command(
+    "kubectl stack rollout approve webapps 3f9c1a2e",
+    'kubectl stack rollout approve webapps 3f9c1a2e --reason "looks good"',
+)
+@DEFINITION
+@DIGEST
+@REASON
+@on_definition
+async def approve(session: Session, definition: DefinitionState, digest: str, reason: str) -> int:
+    """Approve a gate after a wave. DIGEST is that of the gate, or its first 8 digits or more; `kubectl stack rollout
+    status` shows it. Needs the verbs `patch` and `approve` on stackdefinitions.
+    """
+    return await decide_gate(session, definition, digest=digest, reason=reason, decision=Decision.APPROVED)
+
+
+@example_command('kubectl stack rollout reject webapps 3f9c1a2e --reason "too many errors"')
+@DEFINITION
+@DIGEST
+@REASON
+@on_definition
+async def reject(session: Session, definition: DefinitionState, digest: str, reason: str) -> int:
+    """Reject a gate after a wave: the rollout stops, or rolls back with `onFailure: Rollback`. Needs the same permissions
+    as approve.
+
+    A rejection is final. Correct the definition, or run `kubectl stack rollout restart`.
+    """
+    return await decide_gate(session, definition, digest=digest, reason=reason, decision=Decision.REJECTED)
+
+
+async def decide_gate(
+    session: Session, definition: DefinitionState, *, digest: str, reason: str, decision: Decision
+) -> int:
+    """Write the decision about a gate; return the exit code."""
+    gate = rollouts.find_gate(definition, digest)
+    if isinstance(gate, Refusal):
+        raise Failure(f"{definition.reference}: {gate.said}")
+    made = await decision_requests.send_decision(
+        session,
+        STACK_DEFINITION,
+        definition.raw["metadata"],
+        decision=decision,
+        request=decision_requests.write_request(gate.digest, reason),
+        read_stamp=lambda written: rollouts.find_claim(DefinitionState(written), gate.digest),
+    )
+    where = f"gate {gate.name} after wave {gate.wave} of revision {definition.revision}"
+    click.echo(safe_text.one_line(f"{definition.reference}: {where} {plan_output.describe_approval(made)}"))
+    return DONE
 
 
 @example_command("kubectl stack promote webapp/shop --wait")

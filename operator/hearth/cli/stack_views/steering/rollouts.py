@@ -9,15 +9,28 @@ from hearth.cli.stack_views.stack_state import Condition, NamedObject
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import GoalState, GoalVerdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import names, object_fields, value_class
+from hearth.model import approvals, names, object_fields, value_class
+from hearth.model.approvals import Approval
 from hearth.model.child import Object
+from hearth.plan.rollouts import rollout_gates
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
+from hearth.plan.rollouts.rollout_gates import GateState
 from hearth.plan.rollouts.rollout_report import DefinitionReason
 
 UNDER_WAY: Final = (RolloutPhase.PROGRESSING, RolloutPhase.PAUSED)
 FAILURES: Final = (DefinitionReason.ROLLOUT_STOPPED, DefinitionReason.ROLLED_BACK)
 """The reasons of `Ready` after a rollout that failed."""
 REVERTED: Final = (RolloutPhase.ROLLING_BACK, RolloutPhase.ROLLED_BACK)
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class ShownGate:
+    """A gate after one wave, as the status reports it."""
+
+    wave: str
+    name: str
+    digest: str
+    state: str
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -55,6 +68,19 @@ class DefinitionState(NamedObject):
     def completed(self) -> int:
         """Return the last revision that completed its rollout; 0 for none."""
         return object_fields.number(self.rollout, "completed") or 0
+
+    @property
+    def gates(self) -> list[ShownGate]:
+        """Return the gates of the rollout that have a result, or that it waits for."""
+        return [
+            ShownGate(*(object_fields.text(each, key) for key in ("wave", "name", "digest", "state")))
+            for each in object_fields.entries(self.rollout, "gates")
+        ]
+
+    @property
+    def waiting_gates(self) -> list[ShownGate]:
+        """Return the gates that the rollout waits for."""
+        return [gate for gate in self.gates if gate.state == GateState.WAITING]
 
     @property
     def is_paused(self) -> bool:
@@ -97,22 +123,32 @@ def assess(definition: DefinitionState | None) -> GoalState:
         return GoalState(verdict=GoalVerdict.WAITING, message=goals.NOT_OBSERVED)
     if definition.ready.is_true:
         return GoalState(verdict=GoalVerdict.REACHED, message=definition.message)
-    if definition.is_stalled and definition.phase != RolloutPhase.PAUSED:
+    # The operator may not have noticed a decision yet.
+    undecided = [gate for gate in definition.waiting_gates if find_claim(definition, gate.digest) is None]
+    waits = definition.ready.reason == DefinitionReason.WAITING_FOR_APPROVAL and bool(undecided)
+    if waits or (definition.is_stalled and definition.phase != RolloutPhase.PAUSED):
         return GoalState(verdict=GoalVerdict.FAILED, message=definition.message)
     return GoalState(verdict=GoalVerdict.WAITING, message=definition.message)
 
 
 def advise(definition: DefinitionState) -> Iterator[str]:
-    """Yield the commands that help after a failed rollout; none if the definition itself was refused."""
+    """Yield the commands that help after a failed rollout, or that decide about its gates; none if the definition itself was
+    refused.
+    """
+    if definition.ready.reason == DefinitionReason.WAITING_FOR_APPROVAL:
+        for gate in definition.waiting_gates:
+            yield f"kubectl stack rollout approve {definition.name} {gate.digest[: names.PLAN_DIGITS]}"
+            yield f"kubectl stack rollout reject {definition.name} {gate.digest[: names.PLAN_DIGITS]}"
     if definition.ready.reason not in FAILURES:
         return
+    is_rejected = any(gate.state == GateState.FAILED for gate in definition.gates)
     first = next(iter(object_fields.entries(definition.rollout, "instances")), None)
     if first is not None:
         name, namespace = object_fields.text(first, "name"), object_fields.text(first, "namespace")
         yield f"kubectl stack why {definition.kind_name}/{name} -n {namespace}"
     if definition.phase == RolloutPhase.STOPPED and definition.completed:
         yield f"kubectl stack rollout undo {definition.name}"
-    if definition.phase == RolloutPhase.STOPPED:
+    if definition.phase == RolloutPhase.STOPPED and not is_rejected:
         yield f"kubectl stack rollout force {definition.name}"
     yield f"kubectl stack rollout restart {definition.name}"
 
@@ -152,6 +188,23 @@ def promote(definition: DefinitionState) -> VerbResult:
     return annotate(names.ROLLOUT_PROMOTE, f"{definition.revision}/{object_fields.text(definition.rollout, 'wave')}")
 
 
+def find_gate(definition: DefinitionState, digest: str) -> ShownGate | Refusal:
+    """Return the gate whose digest begins with these digits, or why there is none."""
+    request = approvals.parse_request(digest)
+    for gate in definition.gates:
+        if request.matches_digest(gate.digest):
+            return gate
+    waiting = [f"{gate.name}: {gate.digest[: names.PLAN_DIGITS]}" for gate in definition.waiting_gates]
+    said = f"{digest!r} is not the beginning of the digest of a gate; give at least {names.PLAN_DIGITS} digits"
+    return Refusal(said=f"{said} (waiting: {', '.join(waiting) or 'none'})")
+
+
+def find_claim(definition: DefinitionState, digest: str) -> Approval | None:
+    """Return the decision about a gate that the annotation claims; None if there is none."""
+    stamps = rollout_gates.split_stamps(definition.annotations.get(names.ANNOTATION_APPROVALS, ""))
+    return next((approvals.parse_claim(each) for each in stamps if approvals.find_digest(each) == digest), None)
+
+
 def undo(definition: DefinitionState) -> VerbResult:
     """Roll back the revision that is being rolled out."""
     if definition.phase in REVERTED:
@@ -180,6 +233,10 @@ def force(definition: DefinitionState) -> VerbResult:
         return Refusal(said=f"no rollout has started: {definition.message}")
     if definition.phase == RolloutPhase.COMPLETE:
         return AlreadySo(said=f"nothing to force: {definition.message}")
+    if any(gate.state == GateState.FAILED for gate in definition.gates):
+        return Refusal(
+            said=f"a gate was rejected, so the rollout cannot be forced, only restarted: {definition.message}"
+        )
     # Otherwise the revision would be rolled back again.
     removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
     note = "failed instances and instances that are held back do not stop it; it stays forced until the next revision"

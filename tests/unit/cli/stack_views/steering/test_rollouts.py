@@ -106,6 +106,50 @@ def test_a_definition_that_was_refused_is_not_begun_again() -> None:
     assert list(rollouts.advise(make("RolledBack", reason="InvalidDefinition", stalled=True))) == []
 
 
+WAITS = {"wave": "canary", "name": "release-manager", "state": "Waiting", "digest": "3f9c1a2e" + "0" * 24}
+
+
+def test_a_gate_that_waits_ends_the_watching_with_its_commands() -> None:
+    waits = make(reason="WaitingForApproval", gates=[WAITS, {**WAITS, "state": "Passed"}])
+
+    assert rollouts.assess(waits).verdict is GoalVerdict.FAILED
+    assert list(rollouts.advise(waits)) == [
+        "kubectl stack rollout approve sites.platform.example 3f9c1a2e",
+        "kubectl stack rollout reject sites.platform.example 3f9c1a2e",
+    ]
+
+
+def test_a_decision_that_the_operator_has_not_noticed_does_not_end_the_watching() -> None:
+    annotations = {
+        "hearth.dev/approvals": f'{{"digest":"{WAITS["digest"]}","decision":"approved","user":"bob",'
+        '"time":"2026-11-30T09:00:00Z","signature":"x"}'
+    }
+
+    noticed = make(reason="WaitingForApproval", gates=[WAITS], annotations=annotations)
+    other = make(reason="WaitingForApproval", gates=[WAITS, {**WAITS, "digest": "f" * 32}], annotations=annotations)
+
+    assert [rollouts.assess(each).verdict for each in (noticed, other)] == [GoalVerdict.WAITING, GoalVerdict.FAILED]
+
+
+def test_a_gate_is_named_by_its_digest() -> None:
+    definition = make(reason="WaitingForApproval", gates=[WAITS])
+
+    found, mistaken = rollouts.find_gate(definition, "3F9C1A2E0"), rollouts.find_gate(definition, "3f9c1a2")
+
+    assert found == rollouts.ShownGate("canary", "release-manager", WAITS["digest"], "Waiting")
+    assert isinstance(mistaken, Refusal)
+    assert mistaken.said.endswith("give at least 8 digits (waiting: release-manager: 3f9c1a2e)")
+
+
+def test_a_rejected_rollout_is_restarted_and_not_forced() -> None:
+    rejected = make("Stopped", reason="RolloutStopped", stalled=True, gates=[{**WAITS, "state": "Failed"}])
+
+    refused = rollouts.force(rejected)
+    assert isinstance(refused, Refusal)
+    assert "cannot be forced, only restarted" in refused.said
+    assert not any("force" in each for each in rollouts.advise(rejected))
+
+
 def make_instance(**options: Any) -> StackState:
     spec = {"title": "x", "key": {"secretKeyRef": {"name": "a", "key": "b"}}, **({"stack": options} if options else {})}
     metadata = {"name": "shop", "namespace": "prod", "generation": 1, "uid": "1"}
