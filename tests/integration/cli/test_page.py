@@ -45,6 +45,8 @@ class Site:
     stacks: ShownStacks
     root: str
     """The URL prefix of the page."""
+    plan: str
+    """The path of a plan of a Stack that waits for an approval."""
 
     def open_stack(self, name: str = "shop", query: str = "") -> None:
         """Open the page of a Stack, and wait until it is live."""
@@ -74,7 +76,9 @@ def site(kubeconfig: Path, api_client: Any, browser: PageBrowser) -> Iterator[Si
     stacks.create_shop()
     ui = stack_command.start_ui(kubeconfig, "-n", namespace)
     browser.open(ui.address)
-    yield Site(browser, stacks, browser.driver.current_url)
+    waiting = stacks.create("billing", {"template": {"resources": {"web": {"manifest": shown_stacks.CONFIG}}}})
+    plan = stacks.create_plan(waiting["metadata"]["name"])
+    yield Site(browser, stacks, browser.driver.current_url, plan)
     ui.kill()
 
 
@@ -137,7 +141,8 @@ def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
         {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 800},
     )
     try:
-        for address in (site.root, f"{site.root}stacks/{site.stacks.namespace}/shop"):
+        for path in ("", site.plan, f"stacks/{site.stacks.namespace}/billing", f"stacks/{site.stacks.namespace}/shop"):
+            address = f"{site.root}{path}"
             site.browser.open(address)
             site.browser.find("#connection[data-state=live]")
             assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth"), address
@@ -320,6 +325,10 @@ def test_hostile_texts_are_only_texts(site: Site) -> None:
     assert HOSTILE.replace("'", "''") in site.browser.find("#dialog pre").text  # as YAML quotes it
     site.browser.open(site.root)
     site.browser.wait_text(HOSTILE[:40])
+    site.browser.open(f"{site.root}{site.stacks.create_plan(stack, HOSTILE)}")
+    site.browser.wait_text(f"Why: {HOSTILE}")
+    site.browser.click("#action-approve")
+    site.browser.wait_dialog()
 
     assert site.browser.driver.execute_script("return window.isHacked") is None
     assert site.browser.read_console() == []
@@ -338,9 +347,10 @@ def test_axe_finds_nothing(site: Site, scheme: str) -> None:
         site.browser.wait_dialog()
         assert site.browser.find_violations() == []
         site.browser.close_dialog()
-        site.browser.open(site.root)
-        site.browser.wait_text("shop")
-        assert site.browser.find_violations() == []
+        for path, text in (("", "shop"), ("plans", "billing"), (site.plan, "Delete: 1 object")):
+            site.browser.open(f"{site.root}{path}")
+            site.browser.wait_text(text)
+            assert site.browser.find_violations() == []
 
 
 def test_two_thousand_resources_are_folded(site: Site) -> None:
@@ -501,10 +511,13 @@ def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:
     site.open_stack()
     site.browser.find_node("front")
     folder = Path(os.environ.get(SCREENSHOTS, tmp_path))
-    file = folder / "page.png"
-    site.browser.find("body").screenshot(str(file))
+    site.browser.find("body").screenshot(str(folder / "page.png"))
+    site.browser.open(f"{site.root}{site.plan}")
+    site.browser.find("#action-approve")
+    site.browser.find("body").screenshot(str(folder / "plan.png"))
 
-    assert file.read_bytes().startswith(b"\x89PNG")
+    for name in ("page.png", "plan.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("verb", ["tree", "why"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -93,6 +94,66 @@ class ShownStacks:
         }
         self.send("POST", f"/api/v1/namespaces/{self.namespace}/events", event)
         return name
+
+    def create_plan(self, stack: str, text: str = "") -> str:
+        """Let a change of a Stack wait for an approval, and return the path of its plan on the page.
+
+        text: a hostile one, in every field where the API server accepts it; "" for none.
+        """
+        uid = self.read(stack)["metadata"]["uid"]
+        objects = [
+            {"group": "", "kind": kind, "namespace": self.namespace, "name": name}
+            for kind, name in (("PersistentVolumeClaim", "reports"), ("ConfigMap", "settings"), ("Service", "web"))
+        ]
+        hostile = [text] if text else []
+        steps = [
+            {
+                "action": "delete",
+                "resource": "reports",
+                "object": objects[0],
+                "reason": text or "it is not in the template",
+                "risky": ["it deletes data"],
+                "undo": "one-way",
+            },
+            {
+                "action": "update",
+                "resource": "settings",
+                "object": objects[1],
+                "fields": [f"data.key-{number}" for number in range(12)],
+            },
+            {
+                "action": "update",
+                "resource": "web",
+                "object": objects[2],
+                "fields": ["spec.type", *hostile],
+                "unknownFields": ["spec.externalName"],
+            },
+        ]
+        digest = hashlib.sha256(uid.encode()).hexdigest()
+        name = f"{stack}-{digest[: names.PLAN_DIGITS]}"
+        spec = {
+            "stackRef": {"kind": "Stack", "name": stack, "uid": uid},
+            "definitionHash": "k1:1",
+            "baseRevision": 3,
+            "previousPlan": "generation 1",
+            "validFor": "24h",
+            "digest": digest,
+            "undo": "one-way",
+            "steps": steps,
+            "notes": [*hostile],
+        }
+        labels = {names.LABEL_STACK: names.stack_label(stack)}
+        body = {
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "kind": "StackPlan",
+            "metadata": {"name": name, "labels": labels},
+        }
+        self.send("POST", self.path("stackplans"), {**body, "spec": spec})
+        status = {"phase": "Pending", "expiresAt": "2030-01-01T08:00:00Z"}
+        self.send("PATCH", f"{self.path('stackplans')}/{name}/status", {"status": status}, content_type=MERGE)
+        held = {"reason": "WaitingForApproval", "generation": 1}
+        self.write_status(stack, phase="UpdateStopped", message="a change waits for an approval", heldChange=held)
+        return f"stackplans/{self.namespace}/{name}"
 
     def create_large(self, count: int) -> str:
         """Create a Stack of many resources in several layers; return its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 from typing import Any, Final
+from urllib import parse
 
 from aiohttp import web
 
@@ -82,7 +83,7 @@ def render_plan(handlers: Handlers, request: web.Request, plan: ShownPlan, *, ca
         "groups": shown_plan.group_steps(plan),
         "notes": list(shown_plan.list_notes(plan)),
         "parts": make_parts(handlers, plan, can_decide=can_decide),
-        "updates": f"{summary.path}/updates",
+        "updates": f"{summary.path}/updates?{parse.urlencode({'digest': plan.digest})}",
         "short_fields": shown_plan.SHORT_FIELDS,
     }
     return handlers.reply(request, "plan.html", values)
@@ -93,7 +94,12 @@ async def follow_plan(handlers: Handlers, request: web.Request) -> web.StreamRes
     can_decide = await find_right(handlers, await read_plan(handlers, request))
 
     async def make() -> Parts:
-        return make_parts(handlers, await read_plan(handlers, request), can_decide=can_decide)
+        plan = await read_plan(handlers, request)
+        if plan.digest != request.query.get("digest"):
+            # The steps on the page belong to a plan that was deleted.
+            gone = handlers.renderer.render("part_gone.html", {"name": shown_plan.describe(plan).name})
+            return {"plan": rendering.make_part(gone)}
+        return make_parts(handlers, plan, can_decide=can_decide)
 
     return await handlers.updates.follow(request, PartChanges(make))
 
@@ -110,7 +116,7 @@ async def confirm_decision(handlers: Handlers, request: web.Request) -> web.Stre
     action, plan = find_action(dict(request.query)), await read_plan(handlers, request)
     refusal = find_refusal(plan, action)
     fields = (
-        Field(name="digest", label="", type="hidden", value=plan.digest),
+        Field(name="digest", label="", type="hidden", value=request.query.get("digest", "")),
         Field(name="reason", label="Reason (optional)", type="text", most=actions.REASON_LENGTH, is_optional=True),
     )
     summary = shown_plan.describe(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -173,7 +174,7 @@ async def test_a_plan_says_its_state_and_offers_what_is_possible(
 async def test_a_confirmed_decision_is_the_write_of_the_command(visitor: Visitor) -> None:
     visitor.api.script[f"PATCH {PLAN}"] = stamp(make_plan(), Decision.APPROVED, reason="after lunch")
 
-    asked = await visitor.get(f"{PAGE}/confirm?action=approve")
+    asked = await visitor.get(f"{PAGE}/confirm?action=approve&digest={DIGEST}")
     reply = await decide(visitor, reason="after lunch")
 
     assert f'name="digest" value="{DIGEST}"' in asked.text
@@ -201,6 +202,31 @@ async def test_a_refused_decision_says_why(visitor: Visitor, answer: Any, status
 
     assert (reply.status, said in html.unescape(reply.text)) == (status, True)
     assert "<img" not in reply.text
+
+
+async def test_a_plan_that_was_made_again_is_not_approved_from_the_old_page(visitor: Visitor) -> None:
+    shown = (await visitor.get(PAGE)).text
+    visitor.api.script |= make_script(make_plan(digest="1" * 64), "patch", "approve")
+
+    (digest,) = set(re.findall(r'name="digest" value="([0-9a-f]+)"', shown))
+    assert f"updates?digest={digest}" in shown
+    asked = await visitor.get(f"{PAGE}/confirm?action=approve&digest={digest}")
+    assert f'name="digest" value="{digest}"' in asked.text
+    assert (await decide(visitor, digest=digest)).status == 409
+    assert list_patches(visitor) == []
+
+
+@pytest.mark.parametrize(
+    ("digest", "shown"),
+    [
+        pytest.param(DIGEST, b"action-approve", id="same plan"),
+        pytest.param("1" * 64, b"does not exist", id="made again"),
+    ],
+)
+async def test_an_open_page_follows_only_its_own_plan(visitor: Visitor, digest: str, shown: bytes) -> None:
+    address = f"{visitor.origin}{visitor.root}{PAGE}/updates?digest={digest}"
+    async with visitor.client.get(address, headers={"Cookie": visitor.cookie}) as answer:
+        assert shown in await answer.content.readuntil(b"\n\n")
 
 
 @pytest.mark.parametrize(
