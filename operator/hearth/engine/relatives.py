@@ -26,6 +26,7 @@ from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.stack_tree import TreeClaim
+from hearth.template.blueprint import Blueprint
 
 HANDOVER = "HandoverPending"
 """The reason of a resource that waits until another Stack of the tree releases its object."""
@@ -400,10 +401,10 @@ class Relatives:
         members = dict.fromkeys((uid, *self.find_family(uid, services)))
         retained_stacks = self._find_retained_stacks(uid, members, services)
         for member in members:
-            planner = self._find_planner(member)
+            blueprint = self._find_blueprint(member)
             for child in list_children(uid, member, services):
                 is_inside = container_child.ref in containers.find_containers(child.kind, child.namespace)
-                if is_inside and child.is_identified and (member in retained_stacks or is_retained(child, planner)):
+                if is_inside and child.is_identified and (member in retained_stacks or is_retained(child, blueprint)):
                     return str(child.ref)
         return ""
 
@@ -426,16 +427,16 @@ class Relatives:
         """
         found: set[str] = set()
         for member in members:
-            planner = self._find_planner(member)
+            blueprint = self._find_blueprint(member)
             for child in list_children(uid, member, services):
-                if child.uid in members and child.is_identified and is_retained(child, planner):
+                if child.uid in members and child.is_identified and is_retained(child, blueprint):
                     nested = self.find_nested(uid, child.uid, services)
                     found |= nested.keys() if uid not in nested else set()
         return found
 
-    def _find_planner(self, uid: str) -> StackPlanner | None:
+    def _find_blueprint(self, uid: str) -> Blueprint | None:
         loaded = self._loaded.get(uid)
-        return loaded.planner if loaded is not None else None
+        return loaded.planner.blueprint if loaded is not None and loaded.planner is not None else None
 
     def publish_names(self, uid: str, services: TreeServices) -> None:
         """If this Stack may now name other objects than before, let the Stacks that keep objects check again."""
@@ -505,9 +506,9 @@ class Kin:
         return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
 
 
-def is_retained(child: Child, planner: StackPlanner | None) -> bool:
-    """Whether an object outlives its Stack. planner: the Stack's planner, None if it is not loaded."""
-    return child.must_not_delete or (planner is not None and step_planning.is_retained(child, planner.blueprint))
+def is_retained(child: Child, blueprint: Blueprint | None) -> bool:
+    """Whether an object outlives its Stack. blueprint: of the Stack, None if it is not loaded."""
+    return child.must_not_delete or (blueprint is not None and step_planning.is_retained(child, blueprint))
 
 
 def summarize(loaded: LoadedStack) -> tuple[object, ...]:

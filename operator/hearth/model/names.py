@@ -59,6 +59,7 @@ REQUEST_RETRY = "hearth.dev/retry"
 """On a Stack, with a token: retry immediately from the point of failure."""
 REQUEST_INHERITED_RETRY = "hearth.dev/inherited-retry"
 """On a nested Stack: the token of a retry that was requested of its parent, or of an ancestor. Written by the operator."""
+REQUESTED_RETRIES = REQUEST_RETRY, REQUEST_INHERITED_RETRY
 REQUEST_CLEANUP = "hearth.dev/cleanup"
 """On a Stack, with a token: stop deferring the deletion of obsolete children."""
 REQUEST_CHECK = "hearth.dev/check"

@@ -19,7 +19,6 @@ from hearth.model.errors import InvalidDefinition, SourceNotFound
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_rules import RuleChange
-from hearth.template.blueprint import Blueprint
 from hearth.template.parser import template_kinds
 
 TASK = "look for objects that may not be watched"
@@ -66,9 +65,9 @@ class CacheSync(StackPart):
     def _link(self) -> ClusterLink:
         return self._services.find_link(self._uid)
 
-    def start(self, blueprint: Blueprint) -> None:
+    def start(self) -> None:
         """Start the watches of a new blueprint. The caller then calls `refresh`."""
-        self.unsynced = self.find_required_watches(blueprint)
+        self.unsynced = self.find_required_watches()
         self._wanted = dict(self.unsynced)
         self.denied.clear()
         self.absent = self._answered = packing.NOTHING
@@ -148,18 +147,18 @@ class CacheSync(StackPart):
                 self.absent |= {kind}
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
-    def on_rules_changed(self, blueprint: Blueprint, change: RuleChange) -> None:
+    def on_rules_changed(self, change: RuleChange) -> None:
         """Handle new health rules for some kinds, which may require more fields of their objects."""
-        wanted = self.find_required_watches(blueprint)
+        wanted = self.find_required_watches()
         touched = {kind: paths for kind, paths in wanted.items() if change.touches(kind)}
         if touched:
             self.unsynced.update(touched)
             self._wanted.update(touched)
             self.refresh()
 
-    def on_kinds_changed(self, blueprint: Blueprint) -> None:
+    def on_kinds_changed(self) -> None:
         """Handle schemas that changed: the general health rule reads the fields that a schema declares."""
-        wanted = self.find_required_watches(blueprint)
+        wanted = self.find_required_watches()
         touched = {kind: paths for kind, paths in wanted.items() if self._wanted.get(kind, paths) != paths}
         if touched:
             self.unsynced.update(touched)
@@ -211,9 +210,10 @@ class CacheSync(StackPart):
         self._is_evaluated = not self.unsynced
         return False
 
-    def find_required_watches(self, blueprint: Blueprint) -> dict[Kind, frozenset[Path]]:
-        """Find all watches that the blueprint and objects of earlier revisions require."""
+    def find_required_watches(self) -> dict[Kind, frozenset[Path]]:
+        """Find all watches that the active blueprint and objects of earlier revisions require."""
         revision = self._definition_sync.revision
+        blueprint = self._definition_sync.blueprint or revision_builder.UNKNOWN
         earlier = self._definition_sync.revisions.find_kinds() | (
             revision.kinds if revision is not None else frozenset()
         )

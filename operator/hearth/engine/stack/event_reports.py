@@ -207,13 +207,13 @@ class EventReports(StackPart):
         """Whether there are unproven objects; each is reported once in the life of this object."""
         return bool(self._unproven)
 
-    def report_unproven(self, stack: StackObject, planner: StackPlanner) -> None:
+    def report_unproven(self, stack: StackObject, *, is_complete: bool) -> None:
         """Report new unproven objects after a reconcile with nothing left to do, or while the Stack is being deleted.
 
         Before that, `hearth.plan.resource.resource_planner` decides which of them a resource adopts.
         """
         found = self._services.find_children_cluster(self._uid).children_of(self._uid, UNPROVEN)
-        if found is self._unproven or not (stack.deleting or planner.is_complete):
+        if found is self._unproven or not (stack.deleting or is_complete):
             return
         self._unproven = found
         new = [child for child in found if child.uid not in self._named][: limits.UNPROVEN_NAMED - len(self._named)]

@@ -19,7 +19,6 @@ from hearth.model import instance_fields, retry_delays
 from hearth.model.errors import ApiStatusError
 from hearth.model.text import times
 from hearth.plan.stack import options
-from hearth.plan.stack.stack_planner import StackPlanner
 
 logger = structlog.get_logger(__name__)
 
@@ -52,13 +51,13 @@ class Expiry(StackPart):
         self._retry_at = -math.inf
         """Monotonic time in seconds of the next allowed request."""
 
-    def update(self, stack: StackObject, planner: StackPlanner | None) -> None:
+    def update(self, stack: StackObject) -> None:
         """Find the end of the Stack, and request its deletion when that time has come."""
         self.expires_at, self.warning, self.seconds_left = None, "", math.inf
         lifetime = self._definition_sync.options.expires_after
         if lifetime is None or stack.deleting:
             return
-        self.expires_at = self._find_end(stack, planner)
+        self.expires_at = self._find_end(stack)
         if self.expires_at is None:
             return
         left = self.expires_at - self._services.clock.now()
@@ -72,10 +71,10 @@ class Expiry(StackPart):
         if left <= 0 and not self._definition_sync.options.is_paused and self._may_ask():
             self._tasks.run(TASK, self._delete)
 
-    def _find_end(self, stack: StackObject, planner: StackPlanner | None) -> float | None:
+    def _find_end(self, stack: StackObject) -> float | None:
         """Return when the Stack is deleted, or None if it does not expire or is protected."""
-        end = find_end(stack)
-        if end is None or protection.find_within(self._uid, self._services, planner=planner):
+        end, blueprint = find_end(stack), self._definition_sync.blueprint
+        if end is None or protection.find_within(self._uid, self._services, blueprint=blueprint):
             return None
         return end
 

@@ -6,7 +6,6 @@ leaves existing Stacks unchanged. It also reports Stacks that are nested in them
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -19,7 +18,6 @@ from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 from hearth.plan.resource import blocked_status
 from hearth.plan.retry.backoff import StepFailure
-from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step, Suspend, WriteHealthMark
 
 RESERVED_FOR = 60.0
@@ -199,20 +197,6 @@ class Nesting:
         """Return the UIDs of a Stack's children with proven ownership."""
         by_resource = self.services.find_children_cluster(parent.uid).children(parent.uid).values()
         return frozenset(child.uid for children in by_resource for child in children if child.is_identified)
-
-
-def update_circle(uid: str, memory: InMemoryState, services: Services) -> bool:
-    """Update whether a Stack is nested in itself according to the labels of all Stacks; return whether that changed.
-
-    `Nesting` prevents this within one process, but Stacks of two processes can adopt each other at the same moment.
-    """
-    before, memory.circle = memory.circle, services.management_cluster.tree.find_circle(uid)
-    return before != memory.circle
-
-
-def seconds_left(memory: InMemoryState) -> float:
-    """Return the seconds until the next update of the circle, or infinity if there is no circle."""
-    return LOOK_AGAIN if memory.circle else math.inf
 
 
 def find_definition(namespace: str, spec: Any) -> Object | None:

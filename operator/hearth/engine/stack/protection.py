@@ -17,7 +17,7 @@ from hearth.engine.work_queue import DirtyScope
 from hearth.model import instance_fields, limits, names, object_fields
 from hearth.model.child import Child
 from hearth.plan.stack import options
-from hearth.plan.stack.stack_planner import StackPlanner
+from hearth.template.blueprint import Blueprint
 from hearth.template.parser import policies
 
 
@@ -57,15 +57,15 @@ def explain_nested(child: Child, services: Services, *, depth: int = limits.NEST
 
 
 def find_within(
-    uid: str, services: Services, *, planner: StackPlanner | None = None, depth: int = limits.NESTED_DEPTH
+    uid: str, services: Services, *, blueprint: Blueprint | None = None, depth: int = limits.NESTED_DEPTH
 ) -> str:
     """Return which nested Stack protects the one that contains it, and the way out; "" if none does.
 
-    planner: that of the outer Stack; None if it is not loaded. Retained nested Stacks protect nothing, because they stay.
+    blueprint: of the outer Stack; None if it is not loaded. Retained nested Stacks protect nothing, because they stay.
     """
     for children in services.find_children_cluster(uid).children(uid).values():
         for child in children:
-            if not child.is_identified or relatives.is_retained(child, planner):
+            if not child.is_identified or relatives.is_retained(child, blueprint):
                 continue
             if found := explain_nested(child, services, depth=depth):
                 return found

@@ -153,14 +153,14 @@ class ReleasedObjects(StackPart):
             if not error.is_not_found:
                 raise
 
-    def offer(self, planner: StackPlanner) -> None:
+    def offer(self, children: Iterable[Child]) -> None:
         """Offer objects that another process may want, once for each generation of the Stack."""
         if self._definition_sync.is_forbidden_to_write:
             return
-        for each in planner.withheld.values():
-            annotations = each.child.fields["metadata"].get("annotations") or {}
-            if each.claim.is_foreign and annotations.get(names.ANNOTATION_OFFERED) != self._write(each.child):
-                self._tasks.run(f"offer {each.child.uid}", functools.partial(self._offer, each.child))
+        for child in children:
+            annotations = child.fields["metadata"].get("annotations") or {}
+            if annotations.get(names.ANNOTATION_OFFERED) != self._write(child):
+                self._tasks.run(f"offer {child.uid}", functools.partial(self._offer, child))
 
     def _write(self, child: Child) -> str:
         generation, signer = self._definition_sync.generation, self._services.hashes

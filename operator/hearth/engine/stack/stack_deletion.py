@@ -23,6 +23,7 @@ from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError
 from hearth.model.text import enumeration
 from hearth.plan.retry import api_errors
+from hearth.plan.stack.plan_index import PlanResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status import deletion_blockers
@@ -58,15 +59,16 @@ class StackDeletion(StackPart):
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def note_protection(self, stack: StackObject, planner: StackPlanner | None) -> None:
+    def note_protection(self, stack: StackObject) -> None:
         """Decide before a reconcile whether the requested deletion is forbidden."""
         found = protection.explain_own(stack) if stack.deleting else ""
-        is_deleting_all = planner is not None and not planner.blueprint.abandons
+        blueprint = self._definition_sync.blueprint
+        is_deleting_all = blueprint is not None and not blueprint.abandons
         if not found and stack.deleting and self._definition_sync.is_deleting and is_deleting_all:
-            found = protection.find_within(self._uid, self._services, planner=planner)
+            found = protection.find_within(self._uid, self._services, blueprint=blueprint)
         self._definition_sync.protected_by = found
 
-    def update(self, planner: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
+    def update(self, planner: StackPlanner, plan_result: PlanResult, *, is_releasing: bool, left_pods: str) -> None:
         """Check after a reconcile whether the Stack can be finalized.
 
         is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet remain, "" if
@@ -88,7 +90,7 @@ class StackDeletion(StackPart):
             )
         elif left_pods:
             self.blocked_by = left_pods
-        elif planner.is_complete and not is_releasing:
+        elif plan_result.is_complete and not is_releasing:
             self._finalize(is_abandoned=False)
         if (
             self._definition_sync.options.is_paused

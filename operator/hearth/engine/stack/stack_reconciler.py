@@ -45,9 +45,10 @@ from hearth.engine.work_queue import (
     SourceChanged,
 )
 from hearth.engine.writes import step_execution
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.environment import inherited_rules
+from hearth.plan import stack_plan
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.blind_planner import BlindPlanner
@@ -137,8 +138,8 @@ class StackReconciler:
 
     def _reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         # 1. Requests: options in the spec, and request annotations.
-        dirty |= self._requests.apply_requests(stack, self.planner)
-        self._expiry.update(stack, self.planner)
+        dirty |= self._requests.apply_requests(stack)
+        self._expiry.update(stack)
 
         # 2. Definition and target: a task reads, compiles and stores them. Until then, the active ones apply.
         if self.definition.is_due(stack):
@@ -150,7 +151,9 @@ class StackReconciler:
             return []
 
         # 3. Plan: one input, one result. The planner finds which resources the input changed.
-        plan_result = self._plan(stack, planner, dirty)
+        self._reads.limit_growth(planner)
+        plan_input = self._make_plan_input(stack)
+        plan_result = self._plan(stack, planner, plan_input, dirty)
 
         # 4. Lookups for the plan: the new owners of lost fields, and objects hidden by a broken watch.
         lookup_left = self._reads.look_up_managers(planner, backoff=self.results.backoff)
@@ -160,32 +163,35 @@ class StackReconciler:
 
         # 5. Progress: breakpoints, batches, replaced StatefulSets, completion of the target, checks.
         grace_left = self.cache_sync.grace_left()
-        self._requests.after_plan(stack, planner, grace_left=grace_left)
+        self._requests.after_plan(stack, planner, plan_result, grace_left=grace_left)
         self._progress.update_rolling(planner, plan_result, is_group=stack.is_group)
         self._detached.update(planner, plan_result.planned)
         if not self.is_superseded:
             # If the newer spec removes a stop, the stop must not complete the target: after a restart, it would not.
-            self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
+            self._progress.update(planner, plan_result, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
             if self.definition.has_running_plan and not self.definition.schedule.is_running:
                 self._tasks.run("report the end of a plan", functools.partial(self.definition.report_end, stack))
-        self.reports.report_unproven(stack, planner)
+        self.reports.report_unproven(stack, is_complete=plan_result.is_complete)
         self._checks.update(
             stack,
             planner,
             describe=self.make_status_input,
-            kinds=lambda: self.cache_sync.find_required_watches(planner.blueprint),
+            kinds=self.cache_sync.find_required_watches,
             grace_left=self.cache_sync.grace_left(),
         )
         self._deletion.update(
-            planner, is_releasing=self._released.is_releasing, left_pods=self._detached.find_problem(planner)
+            planner,
+            plan_result,
+            is_releasing=self._released.is_releasing,
+            left_pods=self._detached.find_problem(planner),
         )
 
         # 6. Schedule the next reconcile, in case no event causes one before.
         self._arm_timer(
-            *(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left),
-            *(self._expiry.seconds_left, self._held_seconds_left),
+            *(self._progress.seconds_left(), lookup_left, self._expiry.seconds_left, self._held_seconds_left),
+            nesting.LOOK_AGAIN if plan_input.circle else math.inf,
         )
 
         # 7. Steps, unless the Stack is held. Held steps are offered together afterward.
@@ -194,35 +200,36 @@ class StackReconciler:
             return []
         return list(planner.ready_steps) if was_held else plan_result.planned
 
-    def _plan(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> PlanResult:
-        """Plan the dirty parts again, and remember the planner's findings."""
-        self._reads.limit_growth(planner)
-        plan_input, now = self._make_plan_input(stack), self._services.clock.monotonic()
-        names = {mark for mark in dirty if isinstance(mark, str)}
-        names |= self._reads.follow(stack, planner, plan_input.boundary)
-        if DirtyScope.EVALUATED in dirty:
-            names |= planner.find_evaluating()
+    def _plan(
+        self, stack: StackObject, planner: StackPlanner, plan_input: PlanInput, dirty: set[DirtyItem]
+    ) -> PlanResult:
+        """Plan the dirty parts again, and start the work that the result requires."""
+        marks = {mark for mark in dirty if isinstance(mark, str)}
+        marks |= self._reads.follow(stack, planner, plan_input.boundary)
         is_full = DirtyScope.ALL_RESOURCES in dirty
         is_full |= self.cache_sync.take_full_refresh()
-        is_full |= nesting.update_circle(self.uid, self.memory, self._services)
-        is_full |= self._update_attempts(planner, plan_input, now=now)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
-        observation = Observation(children=children, memory=self.memory, now=now)
-        plan_result = planner.plan(plan_input, observation, names, is_full=is_full)
+        observation = Observation(
+            children=children,
+            memory=self.memory,
+            now=self._services.clock.monotonic(),
+            is_evaluated=DirtyScope.EVALUATED in dirty,
+        )
+        plan_result = stack_plan.plan_stack(planner, plan_input, observation, marks, is_full=is_full)
         # First, because no later plan returns them again.
         self._requests.record_deletions(plan_result.parting)
-        self.results.apply_plan(plan_result)
+        for failure in plan_result.failures:
+            self.results.count_failure(failure)
         if self.definition.plan_uid or self.memory.plan_uid:
             self._follow_plan()
         self._reads.make_members(planner)
         if plan_result.unconfirmed and self._reads.may_ask:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
         self._services.relatives.publish_names(self.uid, self._services)
-        self._released.offer(planner)
+        self._released.offer(plan_result.offered)
         self.reports.report_runs(plan_result.failures)
         if not self._requests.is_paused and self.definition.cluster.problem is None:
             self._released.update(plan_result.dirty, planner, children)
-        self.memory.prune(children)
         return plan_result
 
     def _follow_plan(self) -> None:
@@ -242,22 +249,13 @@ class StackReconciler:
             healing=definition.options.healing,
             environment=self._requests.find_environment(),
             cleanup=definition.find_cleanup_policy(),
-            retry_token=inherited_rules.find_retry(stack.annotations),
+            retry_limit=definition.options.retry_limit,
+            retries=tuple(stack.annotations.get(each, "") for each in names.REQUESTED_RETRIES),
+            circle=self._services.management_cluster.tree.find_circle(self.uid),
             growth_limits=self._reads.growth_limits,
             tree=self._tree,
             find_external=cluster.find_external,
         )
-
-    def _update_attempts(self, planner: StackPlanner, plan_input: PlanInput, *, now: float) -> bool:
-        """Forget the failures that the input ends, and apply its limit; return whether to plan every resource again."""
-        if plan_input.boundary != planner.input.boundary:
-            # The limits of another account do not apply to this one.
-            self.memory.retry(now)
-            self.memory.field_managers.clear()
-        if plan_input.is_suspended is not planner.is_suspended:
-            # Failures while suspending do not count against resuming.
-            self.memory.reset_for_target(())
-        return self.memory.set_limit(self.definition.options.retry_limit)
 
     @property
     def _held_seconds_left(self) -> float:
@@ -377,7 +375,7 @@ class StackReconciler:
                     self._on_cluster_event(event)
             case RuleChange():
                 if self.planner is not None:
-                    self.cache_sync.on_rules_changed(self.planner.blueprint, event)
+                    self.cache_sync.on_rules_changed(event)
             case SourceChanged(ref):
                 self.definition.schedule.on_source_changed(ref)
             case CacheSynced() | KindsChanged():
@@ -408,7 +406,7 @@ class StackReconciler:
         planner = self.planner
         self.results.expedite(retry_triggers.KINDS)
         if planner is not None:
-            self.cache_sync.on_kinds_changed(planner.blueprint)
+            self.cache_sync.on_kinds_changed()
         # A compilation in progress may have started before the kind was added or removed.
         is_compiling = self.definition.schedule.is_running
         if is_compiling or self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
@@ -452,7 +450,7 @@ class StackReconciler:
         if planner is None or is_busy or not (is_idle(planner) and self.definition.is_idle):
             return None
         is_replaceable = self.memory.is_replaceable(now) and self.cache_sync.is_synced
-        return self.cache_sync.find_required_watches(planner.blueprint) if is_replaceable else None
+        return self.cache_sync.find_required_watches() if is_replaceable else None
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
@@ -542,7 +540,7 @@ class StackReconciler:
         is_same_cluster = self.planner is not None and self.planner.kinds.served is link.cluster.kinds
         if is_same_cluster and self.cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
-        self.cache_sync.start(blueprint)
+        self.cache_sync.start()
         self.planner = create_planner(
             stack,
             blueprint,

@@ -18,6 +18,7 @@ from hearth.model import members, names, phases, value_class
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.resource import enforcement
+from hearth.plan.stack.plan_index import PlanResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.status import breakpoint_waits
 from hearth.plan.status.breakpoint_waits import BreakpointWait, StackAddress
@@ -45,14 +46,14 @@ class StackRequests(StackPart):
             return True
         return self._definition_sync.options.is_paused and not self._deletion.is_namespace_terminating
 
-    def apply_requests(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
-        """Apply the requests; return the resources that became dirty. planner: None without an accepted definition."""
+    def apply_requests(self, stack: StackObject) -> set[DirtyItem]:
+        """Apply the requests; return the resources that became dirty."""
         clock, targets = self._services.clock, self._definition_sync.targets
         was_protected = self._definition_sync.options.is_protected
         self._definition_sync.read_options(stack)
         if self._definition_sync.options.is_protected != was_protected:
             protection.notify_outer(self._uid, self._services)
-        self._deletion.note_protection(stack, planner)
+        self._deletion.note_protection(stack)
         targets.follow_suspend(is_suspended=self._definition_sync.is_suspended, now=clock.now())
         if not self._memory.finished.is_loaded:
             finished_record.load_finished(self._memory.finished, targets.stored_finished, stack, self._services)
@@ -72,8 +73,8 @@ class StackRequests(StackPart):
             self._definition_sync.request_retry(ends_rollback=ends_rollback)
         if target_tracker.CLEANUP in verbs:
             targets.waive_cleanup()
-            if planner is not None:
-                self._removals.release(planner.blueprint)
+            if self._definition_sync.blueprint is not None:
+                self._removals.release(self._definition_sync.blueprint)
         return {DirtyScope.ALL_RESOURCES} if verbs else set()
 
     def _run_again(self, stack: StackObject, resource: str) -> None:
@@ -113,7 +114,9 @@ class StackRequests(StackPart):
             self._definition_sync.targets.record_post_delete(parting)
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
-    def after_plan(self, stack: StackObject, planner: StackPlanner, *, grace_left: float) -> None:
+    def after_plan(
+        self, stack: StackObject, planner: StackPlanner, plan_result: PlanResult, *, grace_left: float
+    ) -> None:
         """Handle continue requests after a plan. grace_left: seconds until the caches are complete."""
         targets = self._definition_sync.targets
         if self._definition_sync.needs_sync(stack):
@@ -124,11 +127,7 @@ class StackRequests(StackPart):
                 self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
         is_cut_off = self._definition_sync.cluster.problem is not None
-        is_idle = (
-            self._definition_sync.is_forbidden_to_write
-            or is_cut_off
-            or breakpoint_waits.is_stopped(planner, self._memory)
-        )
+        is_idle = self._definition_sync.is_forbidden_to_write or is_cut_off or plan_result.is_stopped
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
         # A restore stops at a breakpoint only after its claims were read. Before that, no resource waits there.
         is_early = self._definition_sync.is_halting and not planner.held_parts

@@ -21,7 +21,7 @@ from hearth.plan.resource import decide
 from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.backoff import AttemptId, BackoffPolicy, StepFailure
 from hearth.plan.stack.options import ReconcileOptions
-from hearth.plan.stack.plan_index import FailedResource, PlanResult
+from hearth.plan.stack.plan_index import FailedResource
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.run_policy import RunPolicy
@@ -135,13 +135,7 @@ class StepResults(StackPart):
             # The new definition no longer contains the contested field.
             self._memory.drift_conflicts.pop(key, None)
 
-    def apply_plan(self, plan_result: PlanResult) -> None:
-        """Apply the memory updates of a plan, and count the failures that it found."""
-        self._memory.apply_updates(plan_result.memory_updates, now=self._services.clock.monotonic())
-        for failure in plan_result.failures:
-            self._count_failure(failure)
-
-    def _count_failure(self, failed: FailedResource) -> None:
+    def count_failure(self, failed: FailedResource) -> None:
         """Count a permanently failed object as a failed attempt of its resource. Marked objects count separately."""
         name, child, status = failed.name, failed.child, failed.status
         self._memory.counted_failures[child.uid] = None

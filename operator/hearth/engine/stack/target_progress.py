@@ -35,7 +35,14 @@ class TargetProgress(StackPart):
         self._set_claims = SetClaims(context)
         self._failed_pods = FailedPods(context)
 
-    def update(self, planner: StackPlanner, *, describe: Callable[[], StatusInput], grace_left: float) -> None:
+    def update(
+        self,
+        planner: StackPlanner,
+        plan_result: PlanResult,
+        *,
+        describe: Callable[[], StatusInput],
+        grace_left: float,
+    ) -> None:
         """Check whether the target is completed or failed.
 
         describe: makes the current status input; grace_left: seconds until the caches are complete.
@@ -45,7 +52,7 @@ class TargetProgress(StackPart):
         self._set_claims.review()
         if target is None or definition_sync.is_deleting or grace_left > 0:
             return
-        if planner.is_complete and (definition_sync.is_suspended or definition_sync.rejection is None):
+        if plan_result.is_complete and (definition_sync.is_suspended or definition_sync.rejection is None):
             targets.complete_suspend()
         if definition_sync.is_suspended or definition_sync.rejection is not None:
             return
@@ -56,8 +63,8 @@ class TargetProgress(StackPart):
         if target.is_completed:
             return
         if definition_sync.is_halting:
-            self._note_halted(planner)
-        elif planner.is_complete and targets.is_persisted:
+            self._note_halted(planner, plan_result)
+        elif plan_result.is_complete and targets.is_persisted:
             self._complete(target)
         elif not targets.failure and self._may_give_up(target):
             reason, failure = ready_condition.explain_failure(describe(), planner, self._memory)
@@ -77,11 +84,11 @@ class TargetProgress(StackPart):
         limit = definition_sync.options.history_limit
         self._tasks.run("trim", lambda: definition_sync.revisions.truncate(limit=limit))
 
-    def _note_halted(self, planner: StackPlanner) -> None:
+    def _note_halted(self, planner: StackPlanner, plan_result: PlanResult) -> None:
         """Let a restore replace its claims once nothing uses them."""
         targets = self._definition_sync.targets
         restore = targets.current.restore if targets.current is not None else None
-        if restore is None or not (planner.is_suspended and planner.is_complete and targets.is_persisted):
+        if restore is None or not (planner.is_suspended and plan_result.is_complete and targets.is_persisted):
             return
         if self._set_claims.are_replaced(restore):
             targets.note_halted()

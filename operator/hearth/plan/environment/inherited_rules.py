@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hearth.model import names, value_class
@@ -78,14 +78,13 @@ def find(rules: EnvironmentRules, resource: str, *, retry: str = "") -> Inherite
     return InheritedRules(lists=present, retry=retry) if present or retry else None
 
 
-def find_retry(annotations: Mapping[str, str]) -> str:
-    """Return the token of the retry that a Stack with these annotations hands down; "" for none.
+def find_retry(retries: Iterable[str]) -> str:
+    """Return the token of the retry that a Stack with these values of its annotations hands down; "" for none.
 
-    The token depends only on the annotations, so a crash neither loses nor repeats a request. Any client can write a
+    The token depends only on the values, so a crash neither loses nor repeats a request. Any client can write a
     long token, so a long one is hashed.
     """
-    tokens = [annotations.get(each, "") for each in (names.REQUEST_RETRY, names.REQUEST_INHERITED_RETRY)]
-    token = "/".join(each for each in tokens if each)
+    token = "/".join(filter(None, retries))
     return token if len(token) <= TOKEN_LENGTH else hashlib.sha256(token.encode()).hexdigest()[:TOKEN_LENGTH]
 
 

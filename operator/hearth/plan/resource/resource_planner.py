@@ -299,7 +299,8 @@ class ResourcePlanner:
             return kind
         inherited = None
         if resource.is_stack:
-            inherited = inherited_rules.find(self.input.environment.rules, resource.name, retry=self.input.retry_token)
+            retry = inherited_rules.find_retry(self.input.retries)
+            inherited = inherited_rules.find(self.input.environment.rules, resource.name, retry=retry)
         known = self.desired.get(resource.name)
         desired = self.desired.evaluate(
             resource, kind, required=required, read=read, values=values, inherited=inherited
@@ -386,7 +387,7 @@ class ResourcePlanner:
 
     def _decide_existing(self, context: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
         """Plan a resource by comparing its object with the definition."""
-        if (circle := context.memory.circle) and circle[-1].uid == child.uid:
+        if (circle := self.input.circle) and circle[-1].uid == child.uid:
             return blocked_status.circular(child, circle)
         # While a required object awaits its repair, the definition contains values that will change, so it does not
         # describe this object.

@@ -56,6 +56,12 @@ class PlanResult:
     """The ends of the last batches of rolling updates."""
     surge: int = 0
     """How many members a group needs beyond its size."""
+    offered: Sequence[Child] = ()
+    """The obsolete objects that a Stack of another process may want."""
+    is_complete: bool = False
+    """Whether nothing is left to do, see `StackPlanner.is_complete`."""
+    is_stopped: bool = False
+    """Whether a resource waits for a person, and no step can proceed, see `breakpoint_waits.is_stopped`."""
 
 
 class NamesByState(dict[ResourceState, dict[str, None]]):

@@ -263,7 +263,7 @@ class StackPlanner:
             changed |= {*by_state[ResourceState.FAILED], *by_state[ResourceState.RETRYING], *self._unhealthy.names}
         if plan_input.is_rollback is not before.is_rollback:
             changed |= {*by_state[ResourceState.FAILED]}
-        if plan_input.retry_token != before.retry_token:
+        if plan_input.retries != before.retries:
             changed |= {*self.nested}
         if plan_input.environment.rules != before.environment.rules:
             self._idle = self._find_idle()
@@ -316,6 +316,8 @@ class StackPlanner:
         if self._changed:
             dirty.update(self._changed)
             self._changed = ()
+        if observation.is_evaluated:
+            dirty |= self.find_evaluating()
         self._index.newly_failed = {}
         self._refresh(dirty, observation)
         if self._index.newly_failed:
@@ -324,6 +326,8 @@ class StackPlanner:
         result.parting = self.deletion_guard.take_unrecorded()
         if self.blueprint.rolling:
             result.batch_ends, result.surge = self.rolling.ends(), self.rolling.find_surge()
+        result.is_complete = self.is_complete
+        result.offered = [each.child for each in self.withheld.values() if each.claim.is_foreign]
         # A settled Stack need not keep the result of its last plan.
         self._index.result = PlanResult()
         return result

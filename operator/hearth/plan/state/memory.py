@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, assert_never
 from hearth.model import value_class
 from hearth.model.child import Child, FieldOwnership
 from hearth.model.kinds import ObjectRef
-from hearth.model.stack_tree import Node
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.backoff import Attempt, AttemptId, DriftConflict, FailedObject
@@ -109,9 +108,6 @@ class InMemoryState:
     """Resources whose failed object the user asked to run again, until the run begins."""
     asks_all: bool = False
     """Whether that request also covers failures that this process has not counted yet."""
-    circle: tuple[Node, ...] = ()
-    """The Stack and its ancestors, innermost first, if the Stack is nested in itself: the last one is among its own
-    children."""
     tidy_above: int = SLACK
     """Number of stored objects above which pruning is worthwhile."""
 
@@ -336,6 +332,8 @@ class Observation:
     """Only read."""
     now: float
     """Monotonic seconds."""
+    is_evaluated: bool = False
+    """Whether an evaluation has a result that a resource waits for."""
 
 
 def identify(parts: Mapping[str, PartStep]) -> dict[str, AttemptId]:

@@ -7,9 +7,11 @@ from dataclasses import field
 
 from hearth.model import members, value_class
 from hearth.model.external_objects import UNKNOWN_VIEW, ExternalView
+from hearth.model.stack_tree import Node
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.retry import backoff
 from hearth.plan.state.cleanup_policy import CleanupPolicy
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.member_growth import GrowthLimit
@@ -33,8 +35,13 @@ class PlanInput:
     """The restrictions on the steps that the user set."""
     cleanup: CleanupPolicy = field(default_factory=CleanupPolicy)
     """Which obsolete objects stay."""
-    retry_token: str = ""
-    """The token of the retry that nested Stacks inherit."""
+    retry_limit: int = backoff.LIMIT
+    """Failures after which a step is not retried any more."""
+    retries: tuple[str, ...] = ()
+    """The values of the retry annotations, which nested Stacks inherit."""
+    circle: tuple[Node, ...] = ()
+    """The Stack and its ancestors, innermost first, if the Stack is nested in itself: the last one is among its own
+    children. One process prevents this, but Stacks of two processes can adopt each other at the same moment."""
     growth_limits: Mapping[str, GrowthLimit] = field(default_factory=dict)
     """By collection."""
     tree: TreeQueries = field(default_factory=TreeQueries)
@@ -67,7 +74,7 @@ class PlanInput:
         A planner that is suspended or resumed does that in any case.
         """
         return (
-            self.boundary != before.boundary
+            (self.boundary, self.circle) != (before.boundary, before.circle)
             or (self.is_paused, self.is_at_rest) != (before.is_paused, before.is_at_rest)
             or self._has_other_rules(before)
             or any(map(members.is_all, self._find_cleared(before)))

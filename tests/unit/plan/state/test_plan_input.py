@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hearth.model.stack_tree import Node
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment, ClearedBreakpoints
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -20,6 +21,7 @@ RULES = environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreUp
 BEFORE = ActiveEnvironment(rules=RULES, key="1")
 TARGET = Target(revision=1, cause=TargetCause.SPEC, since=0.0)
 SET = DetachedSet(resource="a", incarnation=1, namespace="default", name="a", uid="uid-1")
+CIRCLE = Node(uid="stack-1", namespace="default", name="shop", parent="stack-1")
 ALL = {"a", "b", "nested"}
 
 
@@ -41,7 +43,9 @@ def settle(**given: Any) -> tuple[World, StackPlanner]:
         pytest.param({"boundary": dataclasses.replace(blueprints.TRUSTED, account="other")}, ALL, id="another account"),
         pytest.param({"is_paused": True}, ALL, id="paused"),
         pytest.param({"is_suspended": True}, ALL, id="suspended"),
-        pytest.param({"retry_token": "1"}, {"nested"}, id="a retry concerns nested Stacks"),
+        pytest.param({"retries": ("1", "")}, {"nested"}, id="a retry concerns nested Stacks"),
+        pytest.param({"circle": (CIRCLE,)}, ALL, id="nested in itself"),
+        pytest.param({"retry_limit": 1}, set(), id="a limit without failures"),
         pytest.param({"target": blueprints.COMPLETED}, set(), id="completed: only failures are healed differently"),
         pytest.param({"target": dataclasses.replace(TARGET, detached=(SET,))}, {"a"}, id="a detached StatefulSet"),
         pytest.param({"healing": HealingPolicy(max_unhealthy=1)}, set(), id="healing: only failures"),
