@@ -16,6 +16,7 @@ import structlog
 from hearth import answers
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
+from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import field_paths, limits, names, retry_delays, tenancy, value_class
@@ -118,8 +119,9 @@ class Comparison:
 class CheckControl(StackPart):
     """The checks of one Stack in this process. If a result is not in the status, the next process checks again."""
 
-    def __init__(self, context: StackContext) -> None:
+    def __init__(self, context: StackContext, *, cache_sync: CacheSync) -> None:
         super().__init__(context)
+        self._cache_sync = cache_sync
         self.result: CheckResult | None = None
         """Result of the last check, or None if there was none."""
         self._is_recalled = False
@@ -156,25 +158,16 @@ class CheckControl(StackPart):
         """The result that the phase shows."""
         return self.result if self.result is not None and self.result.is_current else None
 
-    def update(
-        self,
-        stack: StackObject,
-        planner: StackPlanner,
-        *,
-        describe: Callable[[], StatusInput],
-        kinds: Callable[[], Collection[Kind]],
-        grace_left: float,
-    ) -> None:
+    def update(self, stack: StackObject, planner: StackPlanner, *, describe: Callable[[], StatusInput]) -> None:
         """Start or conclude a requested check after a reconcile; test whether the last result is still current.
 
-        describe: makes the current status input; kinds: all kinds that the Stack may have objects of; grace_left: seconds
-        until the caches are complete.
+        describe: makes the current status input.
         """
         self._recall()
         self._read_request(stack)
         if self._shown_result is not None and not describe().is_completed:
             self.invalidate()
-        if grace_left > 0:
+        if (grace_left := self._cache_sync.grace_left()) > 0:
             if self._requested:
                 self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
@@ -190,7 +183,7 @@ class CheckControl(StackPart):
             comparison = Comparison(planner, services=self._services, stack=stack)
             self._inquiries.ask(
                 TASK,
-                lambda: self._list(kinds(), comparison),
+                lambda: self._list(self._cache_sync.find_required_watches(), comparison),
                 functools.partial(self._note_listed, self._requested, comparison),
                 delay=retry_delays.CHECK,
                 what=DirtyScope.ALL_RESOURCES,

@@ -100,13 +100,13 @@ class StackReconciler:
             removals=self._removals,
         )
         self.results = StepResults(context)
-        self._checks = CheckControl(context)
         self._released = ReleasedObjects(context)
         self._progress = TargetProgress(context)
         self._detached = DetachedSets(context)
         self.reports = EventReports(context)
         self._reads = StackReads(context)
         self.cache_sync = CacheSync(context, is_provisional=self._is_provisional)
+        self._checks = CheckControl(context, cache_sync=self.cache_sync)
         self._deletion = StackDeletion(context, cache_sync=self.cache_sync)
         self._requests = StackRequests(context, deletion=self._deletion)
         self._expiry = Expiry(context)
@@ -174,13 +174,7 @@ class StackReconciler:
             if self.definition.has_running_plan and not self.definition.schedule.is_running:
                 self._tasks.run("report the end of a plan", functools.partial(self.definition.report_end, stack))
         self.reports.report_unproven(stack, is_complete=plan_result.is_complete)
-        self._checks.update(
-            stack,
-            planner,
-            describe=self.make_status_input,
-            kinds=self.cache_sync.find_required_watches,
-            grace_left=self.cache_sync.grace_left(),
-        )
+        self._checks.update(stack, planner, describe=self.make_status_input)
         self._deletion.update(
             planner,
             plan_result,

@@ -126,9 +126,8 @@ class StackRequests(StackPart):
             if order:
                 self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
-        is_cut_off = self._definition_sync.cluster.problem is not None
-        is_idle = self._definition_sync.is_forbidden_to_write or is_cut_off or plan_result.is_stopped
-        targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
+        is_held = self._definition_sync.is_forbidden_to_write or self._definition_sync.cluster.problem is not None
+        targets.note_idle(is_idle=is_held or plan_result.is_stopped, now=self._services.clock.now())
         # A restore stops at a breakpoint only after its claims were read. Before that, no resource waits there.
         is_early = self._definition_sync.is_halting and not planner.held_parts
         if order and not is_early:
