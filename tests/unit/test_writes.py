@@ -70,6 +70,7 @@ EXCEPTIONS = {
 SENDING = {"apply", "create", "delete", "patch", "update"}
 ADAPTERS = {
     "hearth.admission": "asks for the rights of a user, which writes nothing",
+    "hearth.kube.cache.object_client": "sends the patches of its subclasses",
     "hearth.kube.client.api_requests": "sends what the others create",
     "hearth.kube.health_mark_client": STATUS,
     "hearth.kube.leader_election.leases": "the Lease of the leader",
@@ -146,7 +147,8 @@ def is_write(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     verb = node.args[0] if "send" in node.func.attr and node.args else None
-    return node.func.attr == "create_new" or (isinstance(verb, ast.Constant) and verb.value in SENDING)
+    is_patch = node.func.attr == "patch" and isinstance(node.func.value, ast.Name) and node.func.value.id == "self"
+    return is_patch or node.func.attr == "create_new" or (isinstance(verb, ast.Constant) and verb.value in SENDING)
 
 
 def test_only_known_adapters_send_writes() -> None:

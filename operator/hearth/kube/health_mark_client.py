@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hearth.engine.cluster_objects import HealthMarkObject
-from hearth.kube.cache import object_store
-from hearth.kube.cache.object_store import WatchedCache
-from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
+from hearth.kube.cache.object_client import ObjectClient
 from hearth.model import limits, names
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 if TYPE_CHECKING:
-    from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
 QUERY: Final = {"fieldManager": "hearth-marks"}
@@ -22,24 +18,10 @@ QUERY: Final = {"fieldManager": "hearth-marks"}
 write."""
 
 
-class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
-    """Every HealthMark, or all of one namespace. Its watch runs from `start` to `close`."""
+class KubeHealthMarkClient(ObjectClient[HealthMarkObject]):
+    """The client of HealthMarks. `on_change` gets the UID of a HealthMark that another writer changed."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        on_change: Callable[[str], None],
-        *,
-        namespace: str = "",
-        observer: ClusterObserver | None = None,
-    ) -> None:
-        """on_change: gets the UID of a HealthMark that another writer created, changed or deleted."""
-        self._on_change = on_change
-        self._sender = api_requests.ApiClient(connection, observer)
-        self._store = object_store.ObjectStore(self)
-        path = api_requests.collection_path(HEALTH_MARK, namespace)
-        context = WatchContext(connection=connection, observer=observer)
-        self._reflector = Reflector(context, path, self._store, name=HEALTH_MARK.key)
+    kind = HEALTH_MARK
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
         """Return the HealthMark, or None if it does not exist."""
@@ -51,22 +33,12 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Merge-patch the status of a HealthMark; ignore a deleted one."""
-        await self._patch(mark, {"status": status}, "/status")
+        await self.patch(mark, {"status": status}, "/status", query=QUERY)
 
     async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
         """Write the annotation of a resolved HealthMark; ignore a deleted one."""
-        await self._patch(mark, {"metadata": {"annotations": {names.ANNOTATION_RESOLVED: resolution}}})
-
-    async def _patch(self, mark: HealthMarkObject, change: Object, subresource: str = "") -> None:
-        """Send a merge patch; the API server rejects it unless the version matches."""
-        path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + subresource
-        body = api_requests.at_version(change, mark.resource_version)
-        answer = await self._sender.send_existing("patch", HEALTH_MARK, path, query=QUERY, body=body)
-        if answer is None:
-            # Update the cache now. The watch event may be late, and the next reconcile would write again.
-            self.forget(mark.uid)
-        else:
-            self.put(answer)
+        resolved = {"metadata": {"annotations": {names.ANNOTATION_RESOLVED: resolution}}}
+        await self.patch(mark, resolved, query=QUERY)
 
     def parse(self, raw: Object) -> HealthMarkObject:
         """Return the cached part of a HealthMark."""

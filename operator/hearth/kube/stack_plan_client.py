@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hearth.engine.cluster_objects import StackPlanObject
-from hearth.kube.cache import object_store
-from hearth.kube.cache.object_store import WatchedCache
+from hearth.kube.cache.object_client import ObjectClient, RecordIndex
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
+from hearth.kube.watch.reflector import ClusterObserver
 from hearth.model import limits, names, object_fields
 from hearth.model.api import status_fields
 from hearth.model.well_known_kinds import STACK_PLAN
@@ -19,8 +18,10 @@ if TYPE_CHECKING:
     from hearth.model.child import Object
 
 
-class KubeStackPlanClient(WatchedCache[StackPlanObject]):
+class KubeStackPlanClient(ObjectClient[StackPlanObject]):
     """Every StackPlan, or all of one namespace, by Stack. The watch runs from `start` to `close`."""
+
+    kind = STACK_PLAN
 
     def __init__(
         self,
@@ -32,15 +33,10 @@ class KubeStackPlanClient(WatchedCache[StackPlanObject]):
         observer: ClusterObserver | None = None,
     ) -> None:
         """on_change: gets the UID of the Stack of a StackPlan after another writer changed the plan."""
+        super().__init__(connection, on_change, namespace=namespace, observer=observer)
         self.is_approvable = is_approvable
-        self._on_change = on_change
-        self._sender = api_requests.ApiClient(connection, observer)
-        self._store = object_store.ObjectStore(self)
-        self._index = PlanIndex()
-        self.plans_of = self._index.list_of_stack
-        context = WatchContext(connection=connection, observer=observer)
-        path = api_requests.collection_path(STACK_PLAN, namespace)
-        self._reflector = Reflector(context, path, self._store, name=STACK_PLAN.key)
+        self._by_stack = index_by_stack()
+        self.plans_of = self._by_stack.list_records
 
     async def create_plan(self, manifest: Object) -> StackPlanObject | None:
         """Create a StackPlan; return None if another object has its name."""
@@ -49,13 +45,7 @@ class KubeStackPlanClient(WatchedCache[StackPlanObject]):
 
     async def write_plan_status(self, plan: StackPlanObject, status: Object) -> None:
         """Merge-patch the status of a StackPlan. Does nothing if it was deleted."""
-        path = f"{api_requests.object_path(STACK_PLAN, plan.namespace, plan.name)}/status"
-        patch = api_requests.at_version({"status": status}, plan.resource_version)
-        answer = await self._sender.send_existing("patch", STACK_PLAN, path, body=patch)
-        if answer is None:
-            self.forget(plan.uid)
-        else:
-            self.put(answer)
+        await self.patch(plan, {"status": status}, "/status")
 
     async def delete_plan(self, plan: StackPlanObject) -> None:
         """Delete exactly this StackPlan, if it exists."""
@@ -69,32 +59,15 @@ class KubeStackPlanClient(WatchedCache[StackPlanObject]):
 
     def replace(self, old: StackPlanObject | None, new: StackPlanObject | None, *, is_ours: bool) -> None:
         """Update a created, changed or deleted StackPlan."""
-        self._index.replace(old, new)
+        self._by_stack.replace(old, new)
         either = new or old
         if either is not None and either.stack_uid and not is_ours:
             self._on_change(either.stack_uid)
 
 
-class PlanIndex:
-    """StackPlans by Stack."""
-
-    def __init__(self) -> None:
-        self._by_stack: dict[tuple[str, str], dict[str, StackPlanObject]] = {}
-
-    def replace(self, old: StackPlanObject | None, new: StackPlanObject | None) -> None:
-        """Update a created, changed or deleted StackPlan."""
-        if old is not None:
-            key = (old.namespace, old.stack_uid)
-            of_stack = self._by_stack.get(key, {})
-            of_stack.pop(old.uid, None)
-            if not of_stack:
-                self._by_stack.pop(key, None)
-        if new is not None:
-            self._by_stack.setdefault((new.namespace, new.stack_uid), {})[new.uid] = new
-
-    def list_of_stack(self, namespace: str, stack_uid: str) -> Sequence[StackPlanObject]:
-        """Return the StackPlans of a Stack."""
-        return tuple(self._by_stack.get((namespace, stack_uid), {}).values())
+def index_by_stack() -> RecordIndex[StackPlanObject]:
+    """Return an empty index of StackPlans by the UID of their Stack."""
+    return RecordIndex(lambda plan: plan.stack_uid)
 
 
 def parse_plan(raw: Object) -> StackPlanObject:

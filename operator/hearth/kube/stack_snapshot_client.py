@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hearth.engine.cluster_objects import StackSnapshotObject
-from hearth.kube.cache import object_store
-from hearth.kube.cache.object_store import WatchedCache
+from hearth.kube.cache.object_client import ObjectClient, RecordIndex
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
+from hearth.kube.watch.reflector import ClusterObserver, Reflector
 from hearth.model import limits, names
 from hearth.model.api import status_fields
 from hearth.model.well_known_kinds import STACK_SNAPSHOT
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
     from hearth.model.kinds import Kind
 
 
-class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
+class KubeSnapshotClient(ObjectClient[StackSnapshotObject]):
     """Every StackSnapshot, or all of one namespace, by UID, name and Stack. Watches run from `start` to `close`."""
+
+    kind = STACK_SNAPSHOT
 
     def __init__(
         self,
@@ -32,15 +33,10 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         observer: ClusterObserver | None = None,
     ) -> None:
         """on_change: gets the UID of a StackSnapshot after another writer changed it or one of its VolumeSnapshots."""
-        self._on_change = on_change
+        super().__init__(connection, on_change, namespace=namespace, observer=observer)
         self._namespace = namespace
-        self._sender = api_requests.ApiClient(connection, observer)
-        self._store = object_store.ObjectStore(self)
         self._index = SnapshotIndex()
         self.find_snapshot_by_name, self.snapshots_of = self._index.find_by_name, self._index.list_of_stack
-        self._context = WatchContext(connection=connection, observer=observer)
-        path = api_requests.collection_path(STACK_SNAPSHOT, namespace)
-        self._reflector = Reflector(self._context, path, self._store, name=STACK_SNAPSHOT.key)
         self._volume_reflector: Reflector | None = None
 
     async def close(self) -> None:
@@ -70,26 +66,15 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
 
     async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
         """Merge-patch the status of a StackSnapshot. Does nothing if it was deleted."""
-        await self._patch(snapshot, {"status": status}, "/status")
+        await self.patch(snapshot, {"status": status}, "/status")
 
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
         """Replace the finalizers of a StackSnapshot. Does nothing if it was deleted."""
-        await self._patch(snapshot, {"metadata": {"finalizers": list(finalizers)}})
+        await self.patch(snapshot, {"metadata": {"finalizers": list(finalizers)}})
 
     async def write_snapshot_content(self, snapshot: StackSnapshotObject, content: str) -> None:
         """Write the record of the content of a StackSnapshot. Does nothing if it was deleted."""
-        await self._patch(snapshot, {"metadata": {"annotations": {names.ANNOTATION_CONTENT: content}}})
-
-    async def _patch(self, snapshot: StackSnapshotObject, body: Object, subresource: str = "") -> None:
-        """Send a merge patch with the resource version, so that the API server rejects it if the object has changed."""
-        path = api_requests.object_path(STACK_SNAPSHOT, snapshot.namespace, snapshot.name) + subresource
-        patch = api_requests.at_version(body, snapshot.resource_version)
-        answer = await self._sender.send_existing("patch", STACK_SNAPSHOT, path, body=patch)
-        if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
-            # Update the cache now. The watch event may be late, and the next reconcile would write again.
-            self.forget(snapshot.uid)
-        else:
-            self.put(answer)
+        await self.patch(snapshot, {"metadata": {"annotations": {names.ANNOTATION_CONTENT: content}}})
 
     def parse(self, raw: Object) -> StackSnapshotObject:
         """Return the cached part of a StackSnapshot."""
@@ -107,33 +92,18 @@ class SnapshotIndex:
     """StackSnapshots by name and by Stack."""
 
     def __init__(self) -> None:
-        self._by_name: dict[tuple[str, str], StackSnapshotObject] = {}
-        self._by_stack: dict[tuple[str, str], dict[str, StackSnapshotObject]] = {}
+        self._by_name = RecordIndex[StackSnapshotObject](lambda snapshot: snapshot.name)
+        self._by_stack = RecordIndex[StackSnapshotObject](lambda snapshot: snapshot.owner_key)
+        self.list_of_stack = self._by_stack.list_records
 
     def replace(self, old: StackSnapshotObject | None, new: StackSnapshotObject | None) -> None:
         """Update a created, changed or deleted StackSnapshot."""
-        if old is not None:
-            self._drop(old)
-        if new is not None:
-            self._by_name[new.namespace, new.name] = new
-            self._by_stack.setdefault((new.namespace, new.owner_key), {})[new.uid] = new
-
-    def _drop(self, old: StackSnapshotObject) -> None:
-        # A new object with the same name may have arrived before the deletion of this one.
-        if (known := self._by_name.get((old.namespace, old.name))) is not None and known.uid == old.uid:
-            del self._by_name[old.namespace, old.name]
-        of_stack = self._by_stack.get((old.namespace, old.owner_key), {})
-        of_stack.pop(old.uid, None)
-        if not of_stack:
-            self._by_stack.pop((old.namespace, old.owner_key), None)
+        self._by_name.replace(old, new)
+        self._by_stack.replace(old, new)
 
     def find_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot with this name, or None if it does not exist."""
-        return self._by_name.get((namespace, name))
-
-    def list_of_stack(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
-        """Return the StackSnapshots of a Stack."""
-        return tuple(self._by_stack.get((namespace, owner_key), {}).values())
+        """Return the newest StackSnapshot with this name, or None if none exists."""
+        return next(reversed(self._by_name.list_records(namespace, name)), None)
 
 
 class VolumeSnapshotHandler:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from hearth.engine.cluster_objects import StackObject, StackPlanObject
 from hearth.kube import stack_plan_client
-from hearth.kube.stack_plan_client import PlanIndex
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -35,7 +34,7 @@ class FakePlans:
         self._server = wire.server
         self._on_change = on_change
         self._plans: dict[str, StackPlanObject] = {}
-        self._index = PlanIndex()
+        self._index = stack_plan_client.index_by_stack()
         wire.receive(self._take)
         for raw in self._server.list_all(STACK_PLAN):
             self._take(STACK_PLAN, None, raw)
@@ -58,7 +57,7 @@ class FakePlans:
 
     def plans_of(self, namespace: str, stack_uid: str) -> Sequence[StackPlanObject]:
         """As the port says."""
-        return self._index.list_of_stack(namespace, stack_uid)
+        return self._index.list_records(namespace, stack_uid)
 
     async def create_plan(self, manifest: Object) -> StackPlanObject | None:
         """As the port says."""
