@@ -18,6 +18,7 @@ import click
 
 from hearth.cli.stack_views import safe_text
 from hearth.model import errors, value_class
+from hearth.model.tenancy import Mode, Tenancy
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
@@ -114,6 +115,25 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, cluster=merged, **options)
 
     return with_cluster
+
+
+def tenancy_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options for the tenancy of the operator, and pass them as `tenancy`."""
+
+    @click.option(
+        "--tenancy",
+        type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
+        default=Mode.ISOLATED.value,
+        show_default=True,
+        help="The operator's --tenancy setting; it cannot be read from the cluster.",
+    )
+    @click.option("--default-service-account", default="", metavar="NAME", help="The operator's setting.")
+    @functools.wraps(command)
+    def with_tenancy(*args: Any, tenancy: str, default_service_account: str, **options: Any) -> Any:
+        rules = Tenancy(mode=Mode(tenancy), default_account=default_service_account)
+        return command(*args, tenancy=rules, **options)
+
+    return with_tenancy
 
 
 def on_cluster(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:

@@ -137,6 +137,13 @@ def strip_type(name: str, words: Set[str]) -> str:
 NAME = click.argument("name", type=StackName(), metavar="NAME")
 
 
+def files_option(
+    *, required: bool = False, text: str = "YAML or JSON file, optionally compressed with gzip; - is standard input."
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option for files, passed as `files`."""
+    return click.option("-f", "--filename", "files", multiple=True, required=required, metavar="FILE", help=text)
+
+
 def output_option(*formats: str, default: str | None = None, text: str = "Output format.") -> Callable[..., Any]:
     """Return the option for the output format. text: its help."""
     return click.option(

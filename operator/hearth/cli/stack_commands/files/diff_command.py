@@ -14,14 +14,14 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import file_commands
-from hearth.cli.stack_commands.parameters import StackName, output_option
+from hearth.cli.stack_commands.parameters import StackName, files_option, output_option
 from hearth.cli.stack_views import preview_output, safe_text
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors, names, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.model.tenancy import Mode, Tenancy
+from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import STACK
 from hearth.preview.changes import Preview
 
@@ -45,33 +45,18 @@ DEFINITION: Final = frozenset({400, 422, 500})
     "kubectl stack diff -f webapps.yaml",
 )
 @click.argument("name", type=StackName(), metavar="[NAME]", required=False)
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    metavar="FILE",
-    help="YAML or JSON file, optionally compressed with gzip; - is standard input.",
-)
+@files_option()
 @click.option("--to", "number", type=click.IntRange(min=0), metavar="N", help="Preview a rollback to this revision.")
 @output_option("text", "json", "markdown", default="text")
-@click.option(
-    "--tenancy",
-    type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
-    default=Mode.ISOLATED.value,
-    show_default=True,
-    help="The operator's --tenancy setting; it cannot be read from the cluster.",
-)
-@click.option("--default-service-account", default="", metavar="NAME", help="The operator's setting.")
+@cluster_options.tenancy_options
 @cluster_options.cluster_options
-def diff(  # noqa: PLR0913 -- each is an option
+def diff(
     cluster: ClusterOptions,
     name: str | None,
     files: tuple[str, ...],
     number: int | None,
     output: str,
-    tenancy: str,
-    default_service_account: str,
+    tenancy: Tenancy,
 ) -> None:
     """Preview the effect of applying a file, or of a rollback. Runs the engine itself, with dry runs, and writes
     nothing.
@@ -90,15 +75,14 @@ def diff(  # noqa: PLR0913 -- each is an option
     if bool(files) == bool(name) or (number is not None) != bool(name):
         raise click.UsageError("pass -f FILE, or NAME with --to N")
     stated = read_files(files)
-    rules = Tenancy(mode=Mode(tenancy), default_account=default_service_account)
 
     async def work(session: Session) -> int:
         namespace = cluster.find_namespace()
         writer = PreviewWriter(output)
-        codes, found = await preview_files(session, stated, namespace=namespace, writer=writer, tenancy=rules)
+        codes, found = await preview_files(session, stated, namespace=namespace, writer=writer, tenancy=tenancy)
         if name is not None and number is not None:
             stack = await stack_locations.get_stack(session, namespace, name, wanted="revisions")
-            found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=rules))
+            found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=tenancy))
         writer.write([each for each in found if each is not None])
         writer.finish()
         return max([*codes, find_code(found)])

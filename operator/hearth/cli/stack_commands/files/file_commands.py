@@ -17,7 +17,7 @@ from hearth.cli.stack_access import built_in_schemas
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions
-from hearth.cli.stack_commands.parameters import output_option
+from hearth.cli.stack_commands.parameters import files_option, output_option
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import file_schema, rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
@@ -46,13 +46,8 @@ UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mea
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that `lint` and `render` share."""
-    add_files = click.option(
-        "-f",
-        "--filename",
-        "files",
-        multiple=True,
-        metavar="FILE",
-        help="YAML or JSON file, optionally compressed with gzip, or a folder of such files; - is standard input. Repeatable.",
+    add_files = files_option(
+        text="YAML or JSON file, optionally compressed with gzip, or a folder of such files; - is standard input. Repeatable."
     )
     add_schemas = click.option(
         "--schemas",

@@ -12,9 +12,9 @@ from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import diff_command
 from hearth.cli.stack_commands.files.diff_command import FAILED
-from hearth.cli.stack_commands.parameters import output_option
+from hearth.cli.stack_commands.parameters import files_option, output_option
 from hearth.cli.stack_views import rehearsal_output
-from hearth.model.tenancy import Mode, Tenancy
+from hearth.model.tenancy import Tenancy
 
 if TYPE_CHECKING:
     from hearth.preview.rehearsals import Rehearsal
@@ -27,33 +27,17 @@ REVERTED, NOT_REVERTED = 0, 1
     "kubectl stack rehearse -f stack.yaml --all",
     "kubectl stack rehearse -f stack.yaml -o json",
 )
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    metavar="FILE",
-    help="YAML or JSON file, optionally compressed with gzip; - is standard input.",
-)
+@files_option(required=True)
 @click.option("--all", "rehearses_all", is_flag=True, help="Interrupt a change of many steps after each of them.")
 @output_option("text", "json", default="text")
-@click.option(
-    "--tenancy",
-    type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
-    default=Mode.ISOLATED.value,
-    show_default=True,
-    help="The operator's --tenancy setting; it cannot be read from the cluster.",
-)
-@click.option("--default-service-account", default="", metavar="NAME", help="The operator's setting.")
+@cluster_options.tenancy_options
 @cluster_options.cluster_options
 def rehearse(
     cluster: ClusterOptions,
     files: tuple[str, ...],
     rehearses_all: bool,
     output: str,
-    tenancy: str,
-    default_service_account: str,
+    tenancy: Tenancy,
 ) -> None:
     """Rehearse the way back of a change. Runs the engine on a copy of the cluster's state, interrupts the change after
     each step, rolls it back, and compares the objects with those at the start. Writes nothing.
@@ -69,7 +53,6 @@ def rehearse(
     stated = diff_command.read_files(files)
     if not stated.stacks or stated.definitions:
         raise click.UsageError("pass files with Stacks: a StackDefinition or an instance cannot be rehearsed")
-    rules = Tenancy(mode=Mode(tenancy), default_account=default_service_account)
 
     async def work(session: Session) -> int:
         found: list[Rehearsal] = []
@@ -79,7 +62,7 @@ def rehearse(
             if tried is None:
                 is_failed = True
                 continue
-            previewer = stack_previews.StackPreviewer(session=session, tenancy=rules, beside=tried.beside)
+            previewer = stack_previews.StackPreviewer(session=session, tenancy=tenancy, beside=tried.beside)
             with text_output.open_progress() as progress:
                 made = await previewer.rehearse(
                     tried.present,
