@@ -84,6 +84,11 @@ class LoopClock:
 class KubeRuntime:
     """All parts between a connection and the engine, for the home cluster and other clusters."""
 
+    _remote_clusters: KubeRemoteClusters | None = None
+    _controller: StackController | None = None
+    _beginning: asyncio.Task[None] | None = None
+    _unready = "has not started"
+
     def __init__(
         self,
         settings: Settings,
@@ -151,10 +156,6 @@ class KubeRuntime:
             find_namespace=self._queue.find_namespace,
         )
         self._notifier = self._make_notifier()
-        self._remote_clusters: KubeRemoteClusters | None = None
-        self._controller: StackController | None = None
-        self._beginning: asyncio.Task[None] | None = None
-        self._unready = "has not started"
         self._started = asyncio.Event()
         self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
 

@@ -171,6 +171,8 @@ LABEL_LENGTH = 63
 DIGEST_LENGTH = 8
 
 RESOURCE_NAME = re.compile(r"[a-z][a-zA-Z0-9]{0,39}")
+CONDITION_TYPE = "[A-Z][A-Za-z0-9]{0,39}"
+"""The pattern of the types of conditions in statuses of instances."""
 _BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import pydantic
 from pydantic.config import JsonDict
 
-from hearth.model import limits, phases, tenancy
+from hearth.model import limits, names, phases, tenancy
 from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack_parts import (
@@ -100,7 +100,7 @@ CONDITION_TYPES: JsonDict = {
     "maxProperties": limits.STATUS_CONDITIONS,
     "x-kubernetes-validations": [
         {
-            "rule": "self.all(type, type.matches('^[A-Z][A-Za-z0-9]{0,39}$'))",
+            "rule": f"self.all(type, type.matches('^{names.CONDITION_TYPE}$'))",
             "message": "the type of a condition must start with a capital letter, followed by letters and digits, at most "
             "40 characters, e.g. Reachable",
         },

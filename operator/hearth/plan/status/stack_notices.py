@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from hearth.model import value_class
 from hearth.model.phases import ConditionType
-from hearth.plan.state.condition_types import STOPS
 from hearth.plan.status import conditions, status_changes
 from hearth.plan.status.status_changes import StackEvent
 from hearth.plan.target.change_hold import HoldReason
@@ -52,7 +51,7 @@ def find_notices(
     An object may choose the reason of a failure, but neither the phase nor the conditions.
     """
     for event in events:
-        if event.reason in STOPS and str(after["phase"]).endswith("Stopped"):
+        if status_changes.is_stop(event.reason, after):
             yield make_notice(NoticeType.STOPPED, event.reason, event.message, after)
         elif event.reason in DRIFT and conditions.find(after, event.reason).get("message") == event.message:
             yield make_notice(NoticeType.DRIFTED, event.reason, event.message, after)

@@ -115,10 +115,13 @@ def find_events(
 def find_stop(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:
     """Yield an Event if the Stack stopped at other breakpoints, or for other removals."""
     old, new = conditions.find(before, "Ready"), conditions.find(after, "Ready")
-    # An object may choose the reason of a failure, but not the phase.
-    is_stopped = str(after["phase"]).endswith("Stopped") and new["reason"] in STOPS
-    if is_stopped and old.get("message") != new["message"]:
+    if is_stop(new["reason"], after) and old.get("message") != new["message"]:
         yield StackEvent(severity=Severity.NORMAL, reason=new["reason"], message=new["message"])
+
+
+def is_stop(reason: str, status: Mapping[str, Any]) -> bool:
+    """Return whether the reason is that of a stop. An object may choose the reason of a failure, but not the phase."""
+    return reason in STOPS and str(status["phase"]).endswith("Stopped")
 
 
 def find_tampered(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[StackEvent]:

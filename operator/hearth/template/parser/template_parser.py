@@ -34,7 +34,7 @@ RESOURCE_WORDS = (
 UPDATE_WORDS = ("replace", "replaceOn", "rolling", "maxRemoved")
 OUTPUT_WORDS = ("value", "when")
 CONDITION_WORDS = ("status", "reason", "message")
-CONDITION_TYPE = re.compile("[A-Z][A-Za-z0-9]{0,39}")
+CONDITION_TYPE = re.compile(names.CONDITION_TYPE)
 CONDITION_REASON = re.compile("[A-Za-z](?:[A-Za-z0-9_,:]{0,126}[A-Za-z0-9_])?")
 """A reason as the API conventions define it."""
 RETRY_WORDS = ("limit", "maxBackoff")
