@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib import parse
 
 from hearth.cli.page import shown_stack
 from hearth.cli.page.shown_stack import ShownStack
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import plan_output, safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering.rollouts import UNDER_WAY, DefinitionState
+from hearth.cli.stack_views.steering import rollouts
+from hearth.cli.stack_views.steering.rollouts import UNDER_WAY, DefinitionState, ShownGate
 from hearth.cli.stack_views.tree.stack_view import RowState
 from hearth.model import names, object_fields, value_class
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK_DEFINITION
 from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
+from hearth.plan.rollouts.rollout_gates import GateState
 from hearth.plan.rollouts.rollout_policy import PROGRESSIVE, REST
 from hearth.plan.rollouts.rollout_report import DefinitionReason
 
@@ -56,6 +59,18 @@ class ReportedInstance:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class WaveGate:
+    """A gate after one wave, and the decision about it."""
+
+    title: str
+    state: str
+    decided: str
+    """Who decided what, when and why; "" if no user has."""
+    commands: tuple[str, ...]
+    """The commands that decide about it, if the rollout waits for it."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionSummary:
     """A StackDefinition and its rollout."""
 
@@ -75,6 +90,7 @@ class DefinitionSummary:
     message: str
     failures: tuple[ReportedInstance, ...]
     held: tuple[ReportedInstance, ...]
+    gates: tuple[WaveGate, ...]
     waves: tuple[ShownWave, ...]
     strategy: str
     """What a rollout without waves does; "" for one with waves."""
@@ -120,6 +136,7 @@ def describe(definition: DefinitionState) -> DefinitionSummary:
         message=safe_text.clean(definition.message),
         failures=list_reported(definition, "instances"),
         held=list_reported(definition, "heldInstances"),
+        gates=tuple(describe_gate(definition, gate) for gate in definition.gates),
         waves=list_waves(definition),
         strategy=NO_WAVES.get(find_strategy(definition), ""),
     )
@@ -142,6 +159,23 @@ def describe_revision(definition: DefinitionState) -> str:
     if not newest:
         return ""
     return f"{definition.completed} → {newest}" if definition.completed not in (0, newest) else str(newest)
+
+
+def describe_gate(definition: DefinitionState, gate: ShownGate) -> WaveGate:
+    """Describe a gate of the rollout."""
+    claim = rollouts.find_claim(definition, gate.digest)
+    is_waiting = gate.state == GateState.WAITING and claim is None
+    digits = gate.digest[: names.PLAN_DIGITS]
+    verbs = ("approve", "reject") if is_waiting else ()
+    return WaveGate(
+        title=safe_text.one_line(f"{gate.name} after wave {gate.wave}"),
+        state=safe_text.one_line(gate.state),
+        decided=plan_output.describe_approval(claim) if claim is not None else "",
+        commands=tuple(
+            safe_text.one_line(f"kubectl stack rollout {verb} {shlex.quote(definition.name)} {shlex.quote(digits)}")
+            for verb in verbs
+        ),
+    )
 
 
 def find_strategy(definition: DefinitionState) -> str:

@@ -119,6 +119,22 @@ async def test_no_text_of_a_definition_is_ever_markup(visitor: Visitor, path: st
     assert ">49<" not in reply.text
 
 
+async def test_a_gate_that_waits_names_the_commands_that_decide(visitor: Visitor) -> None:
+    gates = [
+        {"wave": "canary", "name": HOSTILE, "digest": "1" * 64, "state": "Passed"},
+        {"wave": "early", "name": "manager", "digest": "3f9c1a2e" + "0" * 56, "state": "Waiting"},
+    ]
+    visitor.api.script |= make_script(make_definition("Progressing", gates=gates))
+
+    text = (await visitor.get(PAGE)).text
+
+    assert "manager after wave early" in text
+    for verb in ("approve", "reject"):
+        assert text.count(f"kubectl stack rollout {verb} ") == 1
+        assert f"kubectl stack rollout {verb} {NAME} 3f9c1a2e" in text
+    assert "<img" not in text
+
+
 async def test_an_instance_leads_to_its_definition(visitor: Visitor) -> None:
     visitor.api.script["GET /apis/platform.example/v1/namespaces/prod/sites/blog"] = make_instance(
         "blog", is_stalled=False
