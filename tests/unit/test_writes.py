@@ -18,7 +18,7 @@ STATUS = "statuses, finalizers and revisions of the operator's own kinds"
 PORTS = {
     ports.ClusterWrites: {"apply", "change", "delete", "mark", "release"},
     ports.ClusterRequests: {"change_object", "create_object", "delete_object"},
-    ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision", "write_finished_record"},
+    ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision", "annotate_revision"},
     ports.ManagementWrites: {
         "add_finalizer",
         "remove_finalizer",

@@ -283,8 +283,8 @@ class ManagementRevisions(Protocol):
     async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
         """Make the Stack the owner of a revision, so that it is deleted with it; ignore one that was deleted."""
 
-    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
-        """Write the record of finished work to a revision; ignore a deleted one."""
+    async def annotate_revision(self, stack: StackObject, revision: Revision, annotation: str, text: str) -> None:
+        """Write an annotation of a revision, for example the record of finished work; ignore a deleted one."""
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
         """Return a live revision in the Stack's namespace, past the cache, or None if it does not exist."""

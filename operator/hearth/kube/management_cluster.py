@@ -143,10 +143,10 @@ class KubeManagementCluster:
             path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
             await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
 
-    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
-        """Write the record of finished work to a revision; ignore a deleted one."""
+    async def annotate_revision(self, stack: StackObject, revision: Revision, annotation: str, text: str) -> None:
+        """Write an annotation of a revision; ignore a deleted one."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, revision.name)
-        patch = {"metadata": {"annotations": {names.ANNOTATION_FINISHED: record}}}
+        patch = {"metadata": {"annotations": {annotation: text}}}
         answer = await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
         if answer is not None:
             self._revisions.put(answer)

@@ -134,6 +134,8 @@ ANNOTATION_DEFINITION_REVISION = f"{GROUP}/definition-revision"
 ANNOTATION_COMMIT = "hearth.dev/commit"
 ANNOTATION_FINISHED = "hearth.dev/finished"
 """On a revision: the finished work of its Stack, with a signature. Unlike the status, it is part of a backup."""
+ANNOTATION_EVIDENCE = "hearth.dev/evidence"
+"""On a revision of a StackDefinition: the results of gates in the last attempt to roll it out, signed."""
 ANNOTATION_PREVIOUS_REVISION = "hearth.dev/previous-revision"
 """On a revision: the revision that was active when this one was accepted."""
 

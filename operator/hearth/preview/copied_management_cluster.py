@@ -95,7 +95,7 @@ class CopiedManagementCluster:
     async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
         """Do nothing: a preview reclaims no revisions."""
 
-    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
+    async def annotate_revision(self, stack: StackObject, revision: Revision, annotation: str, text: str) -> None:
         """Do nothing: a preview does not outlive its process."""
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:  # noqa: ARG002 -- the port

@@ -153,3 +153,5 @@ async def test_no_gate_passes_while_no_operator_answers_and_then_the_printed_com
     refused = threats.api.annotate("StackDefinition", "", NAME, {REJECT: digest}).body["message"]
     (command,) = re.findall(r"run: kubectl stack (rollout status .*)", refused)
     assert "instances run revision 2" in await paster.stack.expect(*command.split())
+    shown = await paster.stack.expect("rollout", "evidence", "sites", "2")
+    assert re.search(r"rest +release-manager +Passed +\S+ +\S+ +looks good", shown)

@@ -292,9 +292,9 @@ class FakeManagementCluster:
                 if error.code != 404:
                     raise
 
-    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
+    async def annotate_revision(self, stack: StackObject, revision: Revision, annotation: str, text: str) -> None:
         """As the port says."""
-        patch = {"metadata": {"annotations": {names.ANNOTATION_FINISHED: record}}}
+        patch = {"metadata": {"annotations": {annotation: text}}}
         request = Request(verb="finished-record", kind=REVISION, namespace=stack.namespace, name=revision.name)
         act = functools.partial(self._server.patch, REVISION, stack.namespace, revision.name, patch, manager=MANAGER)
         try:

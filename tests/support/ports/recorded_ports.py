@@ -168,12 +168,12 @@ class RecordedManagementCluster:
         )
         return await pass_on(self._log, request, lambda: self._inner.create_revision(stack, revision, definition))
 
-    async def write_finished_record(self, stack: StackObject, revision: Revision, record: str) -> None:
+    async def annotate_revision(self, stack: StackObject, revision: Revision, annotation: str, text: str) -> None:
         """As the port says."""
         request = Request(
             verb="finished-record", kind=fake_management_cluster.REVISION, namespace=stack.namespace, name=revision.name
         )
-        await pass_on(self._log, request, lambda: self._inner.write_finished_record(stack, revision, record))
+        await pass_on(self._log, request, lambda: self._inner.annotate_revision(stack, revision, annotation, text))
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
         """As the port says."""

@@ -29,6 +29,7 @@ TRIED = {
     ("cli.stack_views.causes.stack_causes", "kubectl stack plan"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack retry"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack …"): PLANS,
+    ("cli.page.shown_definition", "kubectl stack rollout"): GATES,
     ("engine.admission.gate_decisions", "kubectl stack rollout"): GATES,
     ("engine.admission.plan_decisions", "kubectl stack plan"): PLANS,
     ("engine.admission.plan_decisions", "kubectl stack retry"): PLANS,

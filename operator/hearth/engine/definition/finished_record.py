@@ -15,7 +15,7 @@ import orjson
 from hearth.engine import former_stacks, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.services import Services
-from hearth.model import value_class
+from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.state.finished_work import FinishedWork
@@ -100,7 +100,7 @@ async def write_record(finished: list[Object], stack: StackObject, services: Ser
         return
     serial = latest.serial if latest is not None else 0
     record = make_record(serial + 1, finished, stack, services.hashes)
-    await services.management_cluster.write_finished_record(stack, revisions[-1], record.text)
+    await services.management_cluster.annotate_revision(stack, revisions[-1], names.ANNOTATION_FINISHED, record.text)
 
 
 def _describe(serial: int, finished: list[Object], stack: StackObject) -> list[Any]:

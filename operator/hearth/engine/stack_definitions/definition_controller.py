@@ -690,6 +690,10 @@ class StackDefinitionController:
             "updated": decision.updated,
             "rollout": rollout,
         }
+        if rollout_report.list_new_results(decision, before):
+            # Stored first: if the process ends in between, the status still lacks it, and it is stored again.
+            evidence = rollout_report.write_evidence(rollout, raw["metadata"]["uid"], signer=self._services.hashes)
+            await self._revisions.write_evidence(self._make_owner(raw), decision.record.revision, evidence)
         is_news = await self._report(
             raw,
             reason=reason,

@@ -431,6 +431,14 @@ class DefinitionRevisions:
             raise TamperedRevision(verified_revisions.explain(created))
         return await make_form(owner_stack.name, created.number, content)
 
+    async def write_evidence(self, owner_stack: StackObject, number: int, evidence: str) -> None:
+        """Store the evidence that the gates of a rollout have with its revision."""
+        for revision in self.load(owner_stack).verified:
+            if revision.number == number:
+                await self.management_cluster.annotate_revision(
+                    owner_stack, revision, names.ANNOTATION_EVIDENCE, evidence
+                )
+
     async def truncate(self, owner_stack: StackObject, *, needed: Collection[int]) -> list[int]:
         """Delete the oldest unneeded revisions that exceed the history limit of a Stack; return their numbers."""
         expired = stack_revisions.find_expired(self.load(owner_stack).verified, needed=needed, limit=HISTORY_LIMIT)

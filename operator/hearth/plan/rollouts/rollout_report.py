@@ -9,9 +9,11 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import orjson
+
 from hearth.model import limits, names, object_fields
 from hearth.model.child import Object
-from hearth.model.signatures import Signatures
+from hearth.model.signatures import Signatures, Signer
 from hearth.model.text import enumeration, times
 from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE, InstanceState
 from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase, RolloutRecord, RolloutRequests
@@ -28,6 +30,8 @@ TEXT_LENGTH: Final = 253
 RECORD: Final = "rollout of a StackDefinition"
 """The purpose of the signature of a rollout in a status."""
 RECORD_FIELDS: Final = ("revision", "completed", "phase", "wave", "readySince", "startedAt", "restart", "forced")
+EVIDENCE: Final = "results of the gates of a revision"
+"""The purpose of the signature of the results that are stored with a revision."""
 GATE_PASSED: Final = "GatePassed"
 GATE_FAILED: Final = "GateFailed"
 
@@ -108,6 +112,22 @@ def encode_gate(gate: GateResult) -> Object:
         return entry
     reason = {"message": gate.approval.reason} if gate.approval.reason else {}
     return {**entry, "user": gate.approval.user, "time": gate.approval.time, **reason}
+
+
+def list_new_results(decision: RolloutDecision, before: Any) -> list[GateResult]:
+    """Return the gates with a decision that the previous status lacks. before: the previous `status.rollout`."""
+    known = {(each.get("digest"), each.get("state")) for each in object_fields.entries(before, "gates")}
+    return [each for each in decision.gates if each.approval is not None and (each.digest, each.state) not in known]
+
+
+def write_evidence(rollout: Object, uid: str, *, signer: Signer) -> str:
+    """Return the annotation of a revision with the results of its gates. rollout: as `encode` returns it; uid: of the
+    StackDefinition.
+    """
+    gates = [each for each in rollout["gates"] if each["state"] != GateState.WAITING]
+    evidence = {"revision": rollout["revision"], "startedAt": rollout["startedAt"], "gates": gates}
+    signature = signer.sign(EVIDENCE, [uid, evidence])
+    return orjson.dumps({**evidence, "signature": signature}).decode()
 
 
 def list_signed(uid: str, rollout: Mapping[str, Any]) -> list[Any]:
@@ -282,11 +302,9 @@ def find_events(decision: RolloutDecision, before: Any) -> Iterator[tuple[str, s
                 "requests"
             ),
         )
-    known = {(each.get("digest"), each.get("state")) for each in object_fields.entries(before, "gates")}
-    for gate in decision.gates:
-        if gate.approval is not None and (gate.digest, gate.state) not in known:
-            type_, reason = (NORMAL, GATE_PASSED) if gate.state is GateState.PASSED else (WARNING, GATE_FAILED)
-            yield type_, reason, f"revision {record.revision}: {describe_gate(gate, is_public=True)}"
+    for gate in list_new_results(decision, before):
+        type_, reason = (NORMAL, GATE_PASSED) if gate.state is GateState.PASSED else (WARNING, GATE_FAILED)
+        yield type_, reason, f"revision {record.revision}: {describe_gate(gate, is_public=True)}"
     count = len(decision.held)
     if count > (object_fields.number(before, "held") or 0):
         yield (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hearth.engine.admission.gate_decisions import GateCheck
 from hearth.engine.admission.review import Author, Review
 from hearth.model import names
 from hearth.model.child import Object
+from hearth.plan.rollouts import rollout_report
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
@@ -83,6 +85,18 @@ async def read_layouts(world: FakeWorld) -> list[str]:
     return found
 
 
+async def read_evidence(world: FakeWorld, number: int) -> Object:
+    """The results of gates that are stored with a revision."""
+    revisions = await world.user.find_revisions((await read(world))["metadata"]["uid"])
+    (text,) = [
+        each["metadata"]["annotations"][names.ANNOTATION_EVIDENCE]
+        for each in revisions
+        if each["metadata"]["annotations"][names.ANNOTATION_REVISION] == str(number)
+    ]
+    found: Object = json.loads(text)
+    return found
+
+
 async def decide(world: FakeWorld, key: str = names.REQUEST_APPROVE) -> str:
     """Decide about the gate that waits; return the annotation of the stamps."""
     old = await read(world)
@@ -122,6 +136,11 @@ async def test_a_rollout_waits_for_an_approval_after_each_wave(world: FakeWorld)
     rollout = (await read(world))["status"]["rollout"]
     listed = [(each["wave"], each["state"], each["user"], each["message"]) for each in rollout["gates"]]
     assert listed == [("canary", "Passed", "bob", "soaked"), ("rest", "Passed", "bob", "soaked")]
+    evidence = await read_evidence(world, 2)
+    assert evidence["gates"] == rollout["gates"]
+    signature = evidence.pop("signature")
+    uid = (await read(world))["metadata"]["uid"]
+    assert fake_world.HASHER.is_signed(rollout_report.EVIDENCE, [uid, evidence], signature)
     said = [(type_, reason) for name, type_, reason, _ in world.traffic.events if name == NAME]
     assert said[-6:] == [
         ("Normal", "WaitingForApproval"),
@@ -141,6 +160,7 @@ async def test_a_rejection_rolls_back_the_wave(world: FakeWorld) -> None:
 
     assert await read_layouts(world) == ["one", "one"]
     assert find_ready(await read(world)) == ("False", "RolledBack")
+    assert [each["state"] for each in (await read_evidence(world, 2))["gates"]] == ["Failed"]
     assert ("Warning", "GateFailed") in [
         (type_, reason) for name, type_, reason, _ in world.traffic.events if name == NAME
     ]

@@ -11,6 +11,7 @@ import click
 from hearth.cli import command_classes
 from hearth.cli.command_classes import Entry, ExampleCommand, example_command
 from hearth.cli.stack_access import decision_requests, following, revisions, stack_locations
+from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions, Failure
 from hearth.cli.stack_commands.parameters import NAME, Duration
@@ -45,6 +46,7 @@ ROLLOUT_COMMANDS: Mapping[str, Entry] = {
     "promote": Entry(f"{MODULE}:promote_wave", "Skip the pause after the current wave."),
     "approve": Entry(f"{MODULE}:approve", "Approve a gate after a wave."),
     "reject": Entry(f"{MODULE}:reject", "Reject a gate after a wave."),
+    "evidence": Entry(f"{MODULE}:evidence", "Show who approved or rejected the gates of a revision."),
     "undo": Entry(f"{MODULE}:undo", "Roll back the revision that is being rolled out."),
     "force": Entry(f"{MODULE}:force", "Continue a rollout despite failures."),
     "restart": Entry(f"{MODULE}:restart", "Restart a rollout that was stopped or rolled back."),
@@ -114,16 +116,19 @@ async def status(
 @on_definition
 async def history(session: Session, definition: DefinitionState, numbers: tuple[int, ...], output: str | None) -> int:
     """Show the revisions with author, commit and state; one of them; or the differences between two."""
-    stored = await revisions.list_definition_revisions(session, definition.raw)
-    if not stored.is_readable:
-        raise Failure(
-            f"you cannot list controllerrevisions.apps in namespace {definition.raw['status']['revisionNamespace']}, "
-            "which has "
-            f"the history"
-        )
+    stored = await list_stored(session, definition)
     title, describe = definition.reference, functools.partial(rollouts.describe_revision, definition)
     await history_command.show(session, stored, numbers, title=title, describe=describe, output=output)
     return DONE
+
+
+async def list_stored(session: Session, definition: DefinitionState) -> StoredRevisions:
+    """Return the revisions of a StackDefinition. Raises Failure if the user cannot list them."""
+    stored = await revisions.list_definition_revisions(session, definition.raw)
+    if not stored.is_readable:
+        namespace = definition.raw["status"]["revisionNamespace"]
+        raise Failure(f"you cannot list controllerrevisions.apps in namespace {namespace}, which has the history")
+    return stored
 
 
 @example_command("kubectl stack rollout pause webapps")
@@ -201,6 +206,27 @@ async def reject(session: Session, definition: DefinitionState, digest: str, rea
     A rejection is final. Correct the definition, or run `kubectl stack rollout restart`.
     """
     return await decide_gate(session, definition, digest=digest, reason=reason, decision=Decision.REJECTED)
+
+
+@example_command("kubectl stack rollout evidence webapps", "kubectl stack rollout evidence webapps 7")
+@DEFINITION
+@click.argument("revision", type=click.IntRange(min=1), required=False)
+@OUTPUT
+@on_definition
+async def evidence(session: Session, definition: DefinitionState, revision: int | None, output: str | None) -> int:
+    """Show who approved or rejected the gates of a revision, in its last attempt. Default: the newest revision."""
+    stored = await list_stored(session, definition)
+    number = revision or definition.revision
+    if number not in stored.by_number:
+        known = enumeration.enumerate_names([str(each) for each in stored.by_number]) or "none"
+        raise Failure(f"{definition.reference}: it has no revision {number}; existing ones: {known}")
+    results = rollouts.read_evidence(stored.by_number[number])
+    if output is not None:
+        text_output.write_object(results, output=output)
+        return DONE
+    rows = [rollouts.make_evidence_row(each) for each in results]
+    text_output.write_table(("WAVE", "GATE", "STATE", "USER", "TIME", "REASON"), rows, is_wide=True)
+    return DONE
 
 
 async def decide_gate(

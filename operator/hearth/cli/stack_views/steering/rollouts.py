@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import orjson
+
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import Condition, NamedObject
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import GoalState, GoalVerdict
@@ -203,6 +206,23 @@ def find_claim(definition: DefinitionState, digest: str) -> Approval | None:
     """Return the decision about a gate that the annotation claims; None if there is none."""
     stamps = rollout_gates.split_stamps(definition.annotations.get(names.ANNOTATION_APPROVALS, ""))
     return next((approvals.parse_claim(each) for each in stamps if approvals.find_digest(each) == digest), None)
+
+
+def read_evidence(revision: Object) -> list[Mapping[str, Any]]:
+    """Return the results of gates that are stored with a revision."""
+    text = object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_EVIDENCE)
+    try:
+        return object_fields.entries(orjson.loads(text or "{}"), "gates")
+    except ValueError:
+        return []
+
+
+def make_evidence_row(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a gate and the decision about it as cells of a table, each with its color."""
+    return [
+        (safe_text.one_line(object_fields.text(result, key)), "")
+        for key in ("wave", "name", "state", "user", "time", "message")
+    ]
 
 
 def undo(definition: DefinitionState) -> VerbResult:

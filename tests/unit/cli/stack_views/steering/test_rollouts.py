@@ -141,6 +141,26 @@ def test_a_gate_is_named_by_its_digest() -> None:
     assert mistaken.said.endswith("give at least 8 digits (waiting: release-manager: 3f9c1a2e)")
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        (
+            '{"gates": [{"wave": "canary", "name": "lead", "state": "Passed", "user": "bob", "time": "t", "message": "a\\nb"}]}',
+            [["canary", "lead", "Passed", "bob", "t", "a b"]],
+        ),
+        ("", []),
+        ("{", []),
+        ('{"gates": 5}', []),
+        ('{"gates": [5, {"wave": 5}]}', [[""] * 6]),
+    ],
+)
+def test_evidence_of_a_revision_is_shown_whatever_it_contains(text: str, rows: list[list[str]]) -> None:
+    revision = {"metadata": {"annotations": {"hearth.dev/evidence": text}}}
+
+    shown = [rollouts.make_evidence_row(each) for each in rollouts.read_evidence(revision)]
+    assert [[text for text, _ in row] for row in shown] == rows
+
+
 def test_a_rejected_rollout_is_restarted_and_not_forced() -> None:
     rejected = make("Stopped", reason="RolloutStopped", stalled=True, gates=[{**WAITS, "state": "Failed"}])
 
