@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -99,6 +100,13 @@ async def read_evidence(world: FakeWorld, number: int) -> Object:
 
 async def decide(world: FakeWorld, key: str = names.REQUEST_APPROVE) -> str:
     """Decide about the gate that waits; return the annotation of the stamps."""
+    text = await write_decision(world, key)
+    await world.wait_rest()
+    return text
+
+
+async def write_decision(world: FakeWorld, key: str) -> str:
+    """As `decide`, without waiting for the operator."""
     old = await read(world)
     (digest,) = [each["digest"] for each in old["status"]["rollout"]["gates"] if each["state"] == "Waiting"]
     annotations = old["metadata"].get("annotations") or {}
@@ -106,13 +114,13 @@ async def decide(world: FakeWorld, key: str = names.REQUEST_APPROVE) -> str:
     check = GateCheck(access=AllRights(), hashes=fake_world.HASHER, operator_namespace="hearth-system")
     result = await check.review(Review(new=new, old=old, author=Author(name="bob")), now=world.now())
     assert result.denial == ""
-    await stamp(world, str(result.annotations[names.ANNOTATION_APPROVALS]))
-    return str(result.annotations[names.ANNOTATION_APPROVALS])
+    text = str(result.annotations[names.ANNOTATION_APPROVALS])
+    await stamp(world, text)
+    return text
 
 
 async def stamp(world: FakeWorld, text: str) -> None:
     await world.user.patch(DEFINITION, {"metadata": {"annotations": {names.ANNOTATION_APPROVALS: text}}})
-    await world.wait_rest()
 
 
 def find_ready(raw: Object) -> tuple[str, str]:
@@ -171,6 +179,7 @@ async def test_an_approval_does_not_count_for_the_next_wave_or_for_the_same_cont
     await start(world)
     text = await decide(world)
     await stamp(world, f"{text}\n{text}")
+    await world.wait_rest()
     assert (await read(world))["status"]["rollout"]["wave"] == "rest"
 
     for layout in ("three", "two"):
@@ -199,6 +208,31 @@ async def test_a_restart_of_the_operator_keeps_the_gate_and_its_approval(world: 
     await world.wait_rest()
     assert await read_layouts(world) == ["two", "two"]
     assert (await read(world))["status"]["rollout"]["wave"] == "rest"
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.05, 0.2, 0.5, 1.0, 1.1, 1.6, 2.5])
+@pytest.mark.parametrize(
+    ("key", "layouts", "reason", "state"),
+    [
+        pytest.param(names.REQUEST_APPROVE, ["two", "two"], "WaitingForApproval", "Passed", id="approve"),
+        pytest.param(names.REQUEST_REJECT, ["two", "one"], "RolloutStopped", "Failed", id="reject"),
+    ],
+)
+@fake_world.in_world
+async def test_a_decision_counts_once_when_the_operator_is_killed_soon_after_it(
+    world: FakeWorld, key: str, layouts: list[str], reason: str, state: str, delay: float
+) -> None:
+    await start(world)
+    await write_decision(world, key)
+    await asyncio.sleep(delay)
+    await world.kill_controller()
+
+    await world.start_controller()
+    await world.wait_rest()
+
+    assert await read_layouts(world) == layouts
+    assert find_ready(await read(world)) == ("False", reason)
+    assert [(each["wave"], each["state"]) for each in (await read_evidence(world, 2))["gates"]] == [("canary", state)]
 
 
 @pytest.mark.parametrize(
