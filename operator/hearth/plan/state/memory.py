@@ -266,8 +266,13 @@ class InMemoryState:
         return self.missed_triggers.pop(key, set())
 
     def reset_for_target(self, wanted: Container[str]) -> None:
-        """Forget all attempts, including deletions, except those for resources that the target now contains."""
-        self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
+        """Forget all attempts, including deletions, except those for resources that the target now contains.
+
+        `follow_plan` forgets steps outside of the approved plan: until another plan runs, they stay outside.
+        """
+        self.attempts = {
+            key: attempt for key, attempt in self.attempts.items() if key in wanted or attempt.is_outside_plan
+        }
         self.parts.clear()
         self.asked = {key: None for key in self.asked if key in wanted}
         self.governor.on_edit(wanted)
