@@ -523,8 +523,20 @@ PAGE_REVIEWS = 8
 """Tokens that the page checks at the same time."""
 PAGE_SESSION_IN_FLIGHT = 8
 """Requests that one session sends to the API server at the same time."""
-PAGE_LISTS = 8
-"""Lists of Stacks, plans and definitions that are read at the same time, for all users of a page."""
+PAGE_BODY_BYTES = 8 * 2**20
+"""Size of one response of the API server to a user of the page for a team. Longer lists are requested in smaller pages."""
+PAGE_LISTS = 4
+"""Pages of lists of Stacks, and lists of plans and definitions, that are read at the same time, for all users of a page."""
+PAGE_LIST_BYTES = 256 * 2**20
+"""Size of one list of Stacks, as JSON. Only one page of it is in memory at a time."""
+PAGE_ROWS = 5_000
+"""Rows of one kind in one list of Stacks."""
+PAGE_USER_ROW_BYTES, PAGE_ALL_ROW_BYTES = 24 * 2**20, 256 * 2**20
+"""Memory of the rows of all lists of one user, and of all users: a row takes about 1.3 KiB."""
+PAGE_FEEDS = 4
+"""Lists of Stacks that one session keeps up to date: one per namespace, or of all namespaces."""
+PAGE_WATCHES = 8
+"""Kinds of Stacks that one list watches. Those of further StackDefinitions are listed every ten seconds."""
 PAGE_PREVIEWS = 2
 """Previews that run at the same time, for all users of the page of a team."""
 PAGE_PREVIEW_WAIT = 20.0

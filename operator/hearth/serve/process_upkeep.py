@@ -61,11 +61,18 @@ class HeapTrimmer:
     """Trims the heap once after each burst of work, when the process is idle."""
 
     def __init__(
-        self, trim: Callable[[], object] | None = None, *, measure_cpu: Callable[[], float] = time.process_time
+        self,
+        trim: Callable[[], object] | None = None,
+        *,
+        measure_cpu: Callable[[], float] = time.process_time,
+        idle: float = IDLE,
     ) -> None:
-        """trim: returns the free memory; None where the allocator cannot. measure_cpu: seconds of CPU so far."""
+        """trim: returns the free memory; None where the allocator cannot. measure_cpu: seconds of CPU so far; idle: maximum
+        seconds of CPU between two checks of an idle process.
+        """
         self._trim = trim
         self._measure_cpu = measure_cpu
+        self._idle = idle
         self._last_look = measure_cpu()
         self._last_trim = 0.0
         """Seconds of CPU at the last trim. The first trim returns memory left from the start."""
@@ -75,7 +82,7 @@ class HeapTrimmer:
         """Trim the heap if the process has just become idle. Call it every few seconds."""
         used, before = self._measure_cpu(), self._last_look
         self._last_look = used
-        self._looks_at_rest = self._looks_at_rest + 1 if used - before <= IDLE else 0
+        self._looks_at_rest = self._looks_at_rest + 1 if used - before <= self._idle else 0
         if self._trim is None or self._looks_at_rest < LOOKS or used - self._last_trim < WORTH:
             return
         self._trim()

@@ -18,6 +18,7 @@ from bench.cases import (
     b10_pure,
     b11_groups,
     b16_instances,
+    b17_page,
 )
 from bench.cases.clusters import b14_clusters, b15_away
 from bench.instruments.lab import Benchmark
@@ -32,6 +33,7 @@ ALL = (
     *b9_nothing.BENCHMARKS,
     *b11_groups.BENCHMARKS,
     *b16_instances.BENCHMARKS,
+    *b17_page.BENCHMARKS,
     *b14_clusters.BENCHMARKS,
     *b15_away.BENCHMARKS,
     *b2_many.BENCHMARKS,

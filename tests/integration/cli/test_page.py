@@ -133,6 +133,20 @@ def test_a_filter_stays_while_the_list_changes(site: Site) -> None:
     site.browser.wait(lambda: count() == 1, "it is stopped again")
 
 
+def test_the_list_gains_and_loses_rows_without_a_reload(site: Site) -> None:
+    site.browser.open(site.root)
+    site.browser.find("#connection[data-state=live]")
+    site.browser.driver.execute_script("window.isSame = true")
+
+    stack = site.stacks.create_shop("coming-")
+    site.browser.wait(lambda: site.browser.count(f"[id='row-stacks/{site.stacks.namespace}/{stack}']") == 1, "it came")
+    site.stacks.send("DELETE", f"{site.stacks.path('stacks')}/{stack}")
+    site.browser.wait(lambda: site.browser.count(f"[id='row-stacks/{site.stacks.namespace}/{stack}']") == 0, "it left")
+
+    assert site.browser.driver.execute_script("return window.isSame")
+    assert site.browser.count("#no-stacks[hidden]") == 1
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
     driver = site.browser.driver

@@ -19,6 +19,7 @@ from hearth.cli.page import access_rules, actions, rendering, shown_definition, 
 from hearth.cli.page.access_rules import ACTION_TOKEN
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
 from hearth.cli.page.rendering import PartRenderer, Parts, Renderer
+from hearth.cli.page.stack_feed import StackFeed
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_access import evidence, following, read_budgets, revisions, stack_locations
 from hearth.cli.stack_access.stack_locations import StackLocation
@@ -74,11 +75,13 @@ class Handlers:
         """Show all Stacks."""
         namespace = self.find_namespace(request)
         try:
-            parts = await self.parts.make_list(namespace)
-            read_budgets.begin_again()
+            feed = await self.parts.find_feed(namespace)
+            with feed.use():
+                await feed.wait_listed()
         except errors.ApiStatusError as refused:
             return self.ask_for_namespace(request, refused, namespace=namespace)
-        updates = f"updates?{parse.urlencode({'namespace': namespace})}" if namespace else "updates"
+        parts, query = self.parts.render_list(feed.list_rows(), namespace), {"namespace": namespace, "at": feed.cursor}
+        updates = f"updates?{parse.urlencode({key: value for key, value in query.items() if value})}"
         return self.reply(request, "list.html", {"parts": parts, "namespace": namespace, "updates": updates})
 
     def ask_for_namespace(
@@ -95,9 +98,10 @@ class Handlers:
         return self.reply(request, "namespace.html", values, status=error.code)
 
     async def follow_list(self, request: web.Request) -> web.StreamResponse:
-        """Send the list again whenever it changes."""
-        make = functools.partial(self.parts.make_list, self.find_namespace(request))
-        return await self.updates.follow(request, PartChanges(make))
+        """Send the rows of the list that change."""
+        feed = await self.parts.find_feed(self.find_namespace(request))
+        with feed.use():
+            return await self.updates.follow(request, RowChanges(feed, request.query.get("at", "")))
 
     def find_namespace(self, request: web.Request) -> str:
         """Return the namespace of the list: the only one of the page, otherwise that of the address; "" for all."""
@@ -374,6 +378,8 @@ def find_container(request: web.Request) -> dict[str, str]:
 
 PAUSE: Final = 1.0
 """Minimum seconds between two reads of the page's objects."""
+ROW_PAUSE: Final = 0.2
+"""The same for the rows of a list, which a watch keeps up to date: reading them costs nothing."""
 PAUSE_FACTOR: Final = 3
 """The pause lasts this many times as long as the read, because a large Stack costs the API server more."""
 CLOSED_CHECK: Final = 0.1
@@ -431,6 +437,11 @@ class Changes(Generic[Content]):
         self._get = get
         self._problem = ""
 
+    @property
+    def pause(self) -> float:
+        """Return the minimum seconds until the next read."""
+        return PAUSE
+
     async def read(self) -> bytes:
         """Return the events for all changes, possibly none. Raises ApiStatusError and Unreachable."""
         return self.on_read(await self._get())
@@ -467,6 +478,33 @@ class PartChanges(Changes[Parts]):
         return write_event("parts", {"parts": contents, "all": list(content)})
 
 
+class RowChanges(Changes[StackFeed]):
+    """Changes of the rows of a list. Only the rows that changed are sent, not the whole list."""
+
+    def __init__(self, feed: StackFeed, cursor: str) -> None:
+        """cursor: of the list that the browser has; "" for none."""
+        super().__init__(self._wait_listed)
+        self._feed = feed
+        self._version = feed.find_version(cursor)
+
+    async def _wait_listed(self) -> StackFeed:
+        await self._feed.wait_listed()
+        return self._feed
+
+    @property
+    def pause(self) -> float:
+        """Return the minimum seconds until the next read."""
+        return PAUSE if self._problem else ROW_PAUSE
+
+    def compare(self, feed: StackFeed) -> bytes:
+        """Return the event with the rows that changed, or with the first of them if they are many."""
+        change = feed.find_row_change(self._version)
+        if change is None:
+            return b""
+        self._version = change.version
+        return write_event("rows", {"rows": change.rows, "removed": list(change.removed), "all": change.all})
+
+
 class LogChanges(Changes[str]):
     """New lines of a log. Polls the end of the log, so that each read is bounded."""
 
@@ -501,7 +539,7 @@ async def send(request: web.Request, response: web.StreamResponse, changes: Chan
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await response.write(events)
             written_at = loop.time()
-        await pause(request, max(PAUSE, PAUSE_FACTOR * (loop.time() - began)))
+        await pause(request, max(changes.pause, PAUSE_FACTOR * (loop.time() - began)))
 
 
 async def pause(request: web.Request, seconds: float) -> None:

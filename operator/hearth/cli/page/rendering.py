@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final, TypeAlias
 from urllib import parse
@@ -20,12 +20,14 @@ from markupsafe import Markup
 from hearth.cli.page import actions, shown_stack
 from hearth.cli.page.shown_plan import WaitingChange
 from hearth.cli.page.shown_stack import ShownGraph
+from hearth.cli.page.stack_feed import StackFeed
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.page.waiting_plans import WaitingPlans
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.causes import explanation
 from hearth.cli.stack_views.graph import graph_drawing
 from hearth.cli.stack_views.graph.stack_graph import Node
+from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import value_class
@@ -53,7 +55,11 @@ class Renderer:
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a template with these values."""
         shared = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return load_templates().get_template(template).render({**shared, **values})
+        return self.find_template(template).render({**shared, **values})
+
+    def find_template(self, name: str) -> jinja2.Template:
+        """Return a template, for values that are drawn often."""
+        return load_templates().get_template(name)
 
 
 @functools.cache
@@ -106,10 +112,20 @@ class PartRenderer:
         self._renderer = renderer
         self._waiting_plans = WaitingPlans(source.session)
 
-    async def make_list(self, namespace: str) -> Parts:
-        """Return the list of Stacks of a namespace, "" for all. Raises ApiStatusError and Unreachable."""
-        shown = [shown_stack.describe(each) for each in await self._source.list(namespace)]
-        values = {"stacks": shown, "namespace": namespace, "is_only": bool(self._source.namespace)}
+    async def find_feed(self, namespace: str) -> StackFeed:
+        """Return the list of Stacks of a namespace, "" for all. Raises MemoryInUse."""
+        template = self._renderer.find_template("part_row.html")
+
+        def draw(stack: StackState) -> bytes:
+            values = {"root": self._renderer.root, "stack": shown_stack.describe(stack), "namespace": namespace}
+            return template.render(values).encode(errors="replace")
+
+        return await self._source.find_feed(namespace, draw)
+
+    def render_list(self, rows: Sequence[bytes], namespace: str) -> Parts:
+        """Return the list with these rows."""
+        drawn = Markup(b"".join(rows).decode())  # noqa: S704 -- a template drew them
+        values = {"rows": drawn, "namespace": namespace, "is_only": bool(self._source.namespace)}
         return {"stacks": self._render("part_stacks.html", values)}
 
     async def make_stack(self, location: StackLocation, layers: Collection[int]) -> Parts:

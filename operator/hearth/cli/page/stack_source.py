@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from hearth.cli.page import shown_stack
+from hearth.cli.page.stack_feed import DrawRow, StackFeed
 from hearth.cli.stack_access import stack_locations
+from hearth.cli.stack_access.read_budgets import MemoryInUse, PageMemory, ReadMemory
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
@@ -29,15 +31,16 @@ KEPT: Final = 4
 
 
 class StackSource:
-    """Snapshots of Stacks, and the list of all Stacks of a namespace."""
+    """Snapshots of Stacks, and lists of all Stacks of a namespace."""
 
-    def __init__(
-        self, session: Session, *, namespace: str, kept: int = KEPT, list_turns: asyncio.Semaphore | None = None
-    ) -> None:
-        """namespace: "" for all; kept: number of snapshots that are reused; list_turns: of all users of a server."""
+    def __init__(self, session: Session, *, namespace: str, kept: int = KEPT, memory: PageMemory | None = None) -> None:
+        """namespace: "" for all; kept: number of snapshots that are reused; memory: of the user of a server."""
         self._kept = kept
-        self.list_turns = list_turns or asyncio.Semaphore(limits.PAGE_LISTS)
+        self.memory = memory or make_own_memory()
+        self.list_turns = self.memory.list_turns
         """Users who open their lists at the same time must not fill the memory."""
+        self._feeds: OrderedDict[str, StackFeed] = OrderedDict()
+        """By namespace, the lists that are kept up to date, the longest unused first."""
         self.session = session
         self.namespace = namespace
         self._reader = StackReader(session, with_groups=True)
@@ -88,7 +91,9 @@ class StackSource:
         return await self._reader.find_session(objects)
 
     async def close(self) -> None:
-        """Close the sessions with other clusters."""
+        """End all watches, and close the sessions with other clusters."""
+        for feed in self._feeds.values():
+            await feed.close()
         await self._reader.others.close()
 
     def drop_old(self) -> None:
@@ -101,8 +106,26 @@ class StackSource:
             if now - listed_at > SNAPSHOTS_SECONDS:
                 del self._snapshots[namespace]
 
-    async def list(self, namespace: str) -> list[StackState]:
-        """Return all Stacks, ResourceGroups and instances of a namespace, "" for all. Raises ApiStatusError and Unreachable."""
-        async with self.list_turns:
-            kinds = await stack_locations.list_kinds(self.session)
-            return await stack_locations.list_all(self.session, namespace, kinds)
+    async def find_feed(self, namespace: str, draw: DrawRow) -> StackFeed:
+        """Return the list of all Stacks, ResourceGroups and instances of a namespace, "" for all.
+
+        draw: returns a row. Raises MemoryInUse.
+        """
+        for known, feed in list(self._feeds.items()):
+            if not feed.is_running and not feed.is_in_use:
+                del self._feeds[known]
+        if namespace not in self._feeds and len(self._feeds) >= limits.PAGE_FEEDS:
+            unused = next((known for known, feed in self._feeds.items() if not feed.is_in_use), None)
+            if unused is None:
+                raise MemoryInUse(f"this page keeps {len(self._feeds)} lists up to date for you; close some tabs")
+            await self._feeds.pop(unused).close()
+        if namespace not in self._feeds:
+            self._feeds[namespace] = StackFeed(self.session, namespace, draw=draw, memory=self.memory)
+        self._feeds.move_to_end(namespace)
+        return self._feeds[namespace]
+
+
+def make_own_memory() -> PageMemory:
+    """Return the memory of a page with one user, on their own machine."""
+    turns = asyncio.Semaphore(limits.PAGE_LISTS)
+    return PageMemory(row_memory=ReadMemory(limits.PAGE_USER_ROW_BYTES), read_memory=None, list_turns=turns)

@@ -5,6 +5,7 @@ Sizes are those of the JSON. The objects take about five times as much memory.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Final
 
 import orjson
 
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -54,9 +55,9 @@ class ForeignBudget:
         """Begin another snapshot."""
         self.left = FOREIGN_BYTES
 
-    def spend(self, kind: Kind, answer: Object) -> None:
-        """Count an answer. Raises ListTooLarge beyond the budget."""
-        self.left -= measure(answer)
+    def spend(self, kind: Kind, size: int) -> None:
+        """Count an answer of this size. Raises ListTooLarge beyond the budget."""
+        self.left -= size
         if self.left < 0:
             raise ListTooLarge(kind, describe_excess(FOREIGN_BYTES))
 
@@ -94,12 +95,11 @@ class ReadMeter:
     _used: int = field(default=0, init=False)
     _is_closed: bool = field(default=False, init=False)
 
-    def spend(self, kind: Kind, answer: Object) -> None:
-        """Count an answer. Raises ListTooLarge and MemoryInUse."""
+    def spend(self, kind: Kind, size: int) -> None:
+        """Count an answer of this size. Raises ListTooLarge and MemoryInUse."""
         if self._is_closed:
             # Another list failed, and the page with it.
             raise MemoryInUse("the page that needed this list has ended")
-        size = measure(answer)
         if self._used + size > self.most:
             raise ListTooLarge(kind, describe_excess(self.most))
         self.memory.take(size)
@@ -116,19 +116,36 @@ class ReadMeter:
         self._is_closed = True
 
 
+@dataclass(slots=True)
+class PageMemory:
+    """The memory of the lists of Stacks of one user."""
+
+    row_memory: ReadMemory
+    """Of the rows that are kept."""
+    read_memory: ReadMemory | None
+    """Of the objects while they are drawn; None without a limit."""
+    list_turns: asyncio.Semaphore
+    """Pages of lists that all users read at the same time."""
+
+    def make_meter(self) -> ReadMeter | None:
+        """Return the meter of a list."""
+        return ReadMeter(self.read_memory, most=limits.PAGE_READ_BYTES) if self.read_memory is not None else None
+
+
 CURRENT: Final[contextvars.ContextVar[ReadMeter | None]] = contextvars.ContextVar("read_meter", default=None)
 """The meter of the page that this task makes; None for programs with one user, which have no budget."""
 
 
 @contextlib.contextmanager
-def metering(meter: ReadMeter) -> Iterator[None]:
-    """Count all lists that this task and its parts read."""
+def metering(meter: ReadMeter | None) -> Iterator[None]:
+    """Count all lists that this task and its parts read. None: no limit."""
     token = CURRENT.set(meter)
     try:
         yield
     finally:
         CURRENT.reset(token)
-        meter.close()
+        if meter is not None:
+            meter.close()
 
 
 def begin_again() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
@@ -15,7 +15,7 @@ import orjson
 from hearth.cli.stack_access import read_budgets
 from hearth.cli.stack_access.read_budgets import ForeignBudget, ListTooLarge
 from hearth.kube.client import JSON, api_requests
-from hearth.model import errors, names, object_fields
+from hearth.model import errors, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import OWN_ACCESS_REVIEW, POD, STACK
@@ -28,10 +28,14 @@ Consent: TypeAlias = Callable[[str], bool]
 MANAGER: Final = "kubectl-stack"
 """The field manager of everything that this program writes."""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
-CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
+BOOKMARK: Final = "BOOKMARK"
+"""The type of an event without a change, whose object has only a resourceVersion. Watches get it only if they ask for it."""
+EVENTS: Final = frozenset({"ADDED", "MODIFIED", "DELETED", BOOKMARK})
 RECONNECT: Final = 1.0
 """Seconds before a broken watch is restarted."""
 PAGE_SIZE: Final = 500
+SMALLER: Final = 8
+"""Factor by which the pages of a list become smaller after one that exceeded the limit of a response."""
 PAGES_AT_MOST: Final = 200
 """Pages of one list. A server could otherwise announce further pages forever."""
 FOREIGN_SECONDS: Final = 10.0
@@ -66,6 +70,19 @@ def naming_the_installation(kind: Kind) -> Iterator[None]:
         if not refused.is_not_found or kind.group != names.GROUP or is_object:
             raise
         raise NotInstalled(kind) from refused
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class ListPage:
+    """One page of a list."""
+
+    items: Sequence[Object]
+    version: str
+    """The resourceVersion to watch from; "" if the server reports none."""
+    continued: str
+    """The token of the next page; "" for none."""
+    size: int
+    """Bytes of JSON."""
 
 
 class Session:
@@ -126,35 +143,71 @@ class Session:
         fields: str = "",
         only_metadata: bool = False,
     ) -> list[Object]:
-        """Return all objects, page by page; namespace: "" for all. Raises as `get`."""
-        limit = None if self._budget is None else FOREIGN_SECONDS
+        """Return all objects; namespace: "" for all. Raises as `get`."""
+        pages = self.list_pages(kind, namespace, selector=selector, fields=fields, only_metadata=only_metadata)
+        return [item async for page in pages for item in page.items]
+
+    async def list_pages(
+        self,
+        kind: Kind,
+        namespace: str = "",
+        *,
+        selector: str = "",
+        fields: str = "",
+        only_metadata: bool = False,
+    ) -> AsyncGenerator[ListPage]:
+        """Yield the objects page by page; namespace: "" for all. Raises as `get`."""
+        query = {"limit": str(PAGE_SIZE)}
+        query |= {"labelSelector": selector} if selector else {}
+        query |= {"fieldSelector": fields} if fields else {}
+        accept = f"{METADATA_LIST},{JSON}" if only_metadata else JSON
         try:
-            async with asyncio.timeout(limit):
-                found: list[Object] = []
-                query = {"limit": str(PAGE_SIZE)}
-                query |= {"labelSelector": selector} if selector else {}
-                query |= {"fieldSelector": fields} if fields else {}
-                path = api_requests.collection_path(kind, namespace)
-                accept = f"{METADATA_LIST},{JSON}" if only_metadata else JSON
+            async with asyncio.timeout(None if self._budget is None else FOREIGN_SECONDS):
                 for _ in range(PAGES_AT_MOST):
-                    with naming_the_installation(kind):
-                        answer = await self.connection.request("GET", path, query=query, accept=accept)
-                    if self._budget is not None:
-                        self._budget.spend(kind, answer)
-                    if (meter := read_budgets.CURRENT.get()) is not None:
-                        meter.spend(kind, answer)
-                    # The items of a list have neither apiVersion nor kind.
-                    found += [
-                        {"apiVersion": kind.api_version, "kind": kind.name, **item}
-                        for item in answer.get("items") or ()
-                    ]
-                    continued = (answer.get("metadata") or {}).get("continue")
+                    # The page must not stay in memory here while the caller waits with the next one.
+                    page = [await self._get_page(kind, namespace, query, accept)]
+                    continued = page[0].continued
+                    yield page.pop()
                     if not continued:
-                        return found
+                        return
                     query["continue"] = continued
                 raise ListTooLarge(kind, f"{PAGES_AT_MOST} pages")
         except TimeoutError:
             raise errors.Unreachable(f"no complete list of {kind.plural} within {FOREIGN_SECONDS:g} s") from None
+
+    async def _get_page(self, kind: Kind, namespace: str, query: dict[str, str], accept: str) -> ListPage:
+        """Return one page. Reduces `limit` in the query if the objects are too large for one response."""
+        path = api_requests.collection_path(kind, namespace)
+        while True:
+            try:
+                with naming_the_installation(kind):
+                    answer = await self.connection.request("GET", path, query=query, accept=accept)
+                return self._parse_page(kind, answer)
+            except errors.AnswerTooLarge:
+                if query["limit"] == "1":
+                    raise
+                query["limit"] = str(max(1, int(query["limit"]) // SMALLER))
+
+    def _parse_page(self, kind: Kind, answer: Object) -> ListPage:
+        """Return the page in an answer. Raises ListTooLarge and MemoryInUse."""
+        size = read_budgets.measure(answer)
+        if self._budget is not None:
+            self._budget.spend(kind, size)
+        if (meter := read_budgets.CURRENT.get()) is not None:
+            meter.spend(kind, size)
+        # The items of a list have neither apiVersion nor kind.
+        whole = {"apiVersion": kind.api_version, "kind": kind.name}
+        return ListPage(
+            items=[{**whole, **item} for item in answer.get("items") or ()],
+            version=object_fields.text(answer, "metadata", "resourceVersion"),
+            continued=object_fields.text(answer, "metadata", "continue"),
+            size=size,
+        )
+
+    async def check_listing(self, kind: Kind, namespace: str) -> None:
+        """Raise ApiStatusError if the user must not list these objects any more. Raises Unreachable."""
+        path = api_requests.collection_path(kind, namespace)
+        await self.connection.request("GET", path, query={"limit": "1"}, accept=f"{METADATA_LIST},{JSON}")
 
     async def get_log(
         self, namespace: str, pod: str, container: str, *, limit: int, lines: int = 1, with_times: bool = False
@@ -211,7 +264,7 @@ class Session:
 
     async def watch(
         self, kind: Kind, namespace: str, *, query: Mapping[str, str], version: str
-    ) -> AsyncIterator[tuple[str, Object]]:
+    ) -> AsyncGenerator[tuple[str, Object]]:
         """Yield the type and object of each event until the stream ends for any reason. The caller then lists again.
 
         Users without the right to watch get no events. version: where to begin; "" starts with the current state, as
@@ -244,4 +297,4 @@ def parse_event(line: bytes) -> tuple[str, Object] | None:
         type_, found = event["type"], event["object"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return None
-    return (type_, found) if type_ in CHANGES and isinstance(found, dict) else None
+    return (type_, found) if type_ in EVENTS and isinstance(found, dict) else None

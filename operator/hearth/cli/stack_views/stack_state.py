@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, TypeAlias
 
 from hearth.model import instance_fields, names, object_fields, value_class, well_known_kinds
@@ -76,6 +76,16 @@ class NamedObject:
                     since=object_fields.text(entry, "lastTransitionTime"),
                 )
         return ABSENT
+
+    @property
+    def true_conditions(self) -> Collection[str]:
+        """Return the types of its conditions that are true."""
+        entries = object_fields.entries(self.raw, "status", "conditions")
+        # The first condition of a type counts, as in `condition`.
+        statuses = {
+            object_fields.text(each, "type"): object_fields.text(each, "status") for each in reversed([*entries])
+        }
+        return {type_ for type_, status in statuses.items() if status == "True"}
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

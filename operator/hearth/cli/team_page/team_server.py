@@ -34,7 +34,9 @@ from hearth.cli.team_page.user_sessions import ServerBusy, SessionOptions, Token
 from hearth.kube.auth import credentials
 from hearth.kube.webhook.webhook_server import ConnectionGate, make_context
 from hearth.model import errors, limits, value_class
+from hearth.serve import process_upkeep
 from hearth.serve.http_server import CannotListen, Endpoints, HttpServer
+from hearth.serve.process_upkeep import HeapTrimmer
 from hearth.settings import Address
 
 log = logging.getLogger("hearth.page")
@@ -45,6 +47,8 @@ VIEW: Final = "view"
 EXPIRED: Final = "The cluster no longer accepts your token: it has expired or was revoked. Sign in again."
 UPKEEP_SECONDS: Final = 10.0
 """Seconds between two looks at old sessions and at the files of the certificate."""
+UPKEEP_IDLE: Final = 2.0
+"""Seconds of CPU between two such looks of a server that only keeps lists up to date."""
 SHUTDOWN_TIMEOUT: Final = 8.0
 """Seconds for requests in progress when the server ends. Streams end at once, and browsers open them again elsewhere."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -462,9 +466,11 @@ async def listen(gate: ConnectionGate, health_server: HttpServer, options: PageO
 
 
 async def keep_up(sessions: UserSessions, certificate: PageCertificate | None) -> None:
-    """Close old sessions, and load changed certificates, until cancelled."""
+    """Close old sessions, load changed certificates, and return free memory to the system, until cancelled."""
+    heap = HeapTrimmer(process_upkeep.find_trim(), idle=UPKEEP_IDLE)
     while True:
         await asyncio.sleep(UPKEEP_SECONDS)
+        heap.look()
         sessions.drop_old()
         if certificate is not None:
             certificate.reload()

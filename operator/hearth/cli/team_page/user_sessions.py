@@ -22,7 +22,7 @@ from hearth import supervision
 from hearth.cli.page.handlers import Handlers
 from hearth.cli.page.rendering import Renderer
 from hearth.cli.page.stack_source import StackSource
-from hearth.cli.stack_access.read_budgets import ReadMemory
+from hearth.cli.stack_access.read_budgets import PageMemory, ReadMemory
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import safe_text
 from hearth.kube.auth import credentials
@@ -161,7 +161,7 @@ Connect = Callable[[TokenSource], Connection]
 
 def connect(source: TokenSource) -> Connection:
     """Return the connection of a user, not open yet."""
-    return UserConnection(source, in_flight=limits.PAGE_SESSION_IN_FLIGHT)
+    return UserConnection(source, in_flight=limits.PAGE_SESSION_IN_FLIGHT, body_bytes=limits.PAGE_BODY_BYTES)
 
 
 class UserSessions:
@@ -181,7 +181,10 @@ class UserSessions:
         self._memory = ReadMemory(limits.PAGE_READS_BYTES)
         self._memories: weakref.WeakValueDictionary[str, ReadMemory] = weakref.WeakValueDictionary()
         """By user, the memory of the reads of all their sessions."""
-        self._list_turns = asyncio.Semaphore(limits.PAGE_LISTS)
+        self._row_memory = ReadMemory(limits.PAGE_ALL_ROW_BYTES)
+        self._row_memories: weakref.WeakValueDictionary[str, ReadMemory] = weakref.WeakValueDictionary()
+        """By user, the memory of the rows of all their sessions."""
+        self.list_turns = asyncio.Semaphore(limits.PAGE_LISTS)
         self._closing: dict[asyncio.Task[None], UserSession] = {}
 
     def __len__(self) -> int:
@@ -235,7 +238,14 @@ class UserSessions:
             return session
 
     def _make(self, user: str, token: str, connection: Connection, *, can_sign_out: bool) -> UserSession:
-        source = StackSource(Session(connection), namespace="", kept=0, list_turns=self._list_turns)
+        reads = self._memories.setdefault(user, ReadMemory(limits.PAGE_USER_READ_BYTES, whole_memory=self._memory))
+        rows = ReadMemory(limits.PAGE_USER_ROW_BYTES, whole_memory=self._row_memory)
+        memory = PageMemory(
+            row_memory=self._row_memories.setdefault(user, rows),
+            read_memory=reads,
+            list_turns=self.list_turns,
+        )
+        source = StackSource(Session(connection), namespace="", kept=0, memory=memory)
         action_token = self._options.make_action_token(token)
         renderer = Renderer(
             root="/",
@@ -253,7 +263,7 @@ class UserSessions:
             source=source,
             handlers=Handlers(source, renderer, previews=self._previews, silences_engine=False),
             action_token=action_token,
-            memory=self._memories.setdefault(user, ReadMemory(limits.PAGE_USER_READ_BYTES, whole_memory=self._memory)),
+            memory=reads,
             opened_at=now,
             used_at=now,
         )

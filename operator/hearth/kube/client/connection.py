@@ -45,11 +45,19 @@ class Connection:
     """
 
     def __init__(
-        self, source: CredentialSource, traffic: Traffic | None = None, *, in_flight: int = REQUESTS_IN_FLIGHT
+        self,
+        source: CredentialSource,
+        traffic: Traffic | None = None,
+        *,
+        in_flight: int = REQUESTS_IN_FLIGHT,
+        body_bytes: int | None = None,
     ) -> None:
-        """traffic: charges for the traffic of an untrusted server; in_flight: maximum number of concurrent requests."""
+        """traffic: charges for the traffic of an untrusted server; in_flight: maximum number of concurrent requests;
+        body_bytes: maximum size of one response; None for the usual one.
+        """
         self._source = source
         self._traffic = traffic
+        self._body_bytes = body_bytes
         self._transport: HttpTransport | None = None
         self._generation = 0
         self._slots = traffic.slots if traffic is not None else asyncio.Semaphore(in_flight)
@@ -70,7 +78,7 @@ class Connection:
         """Load the credentials and close an earlier session; send nothing. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
-        self._transport = HttpTransport(credentials, context, self._traffic)
+        self._transport = HttpTransport(credentials, context, self._traffic, body_bytes=self._body_bytes)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
@@ -192,7 +200,7 @@ class Connection:
         self._generation += 1
         old = self._get_transport()
         if not old.update_token(credentials):
-            self._transport = HttpTransport(credentials, context, self._traffic)
+            self._transport = HttpTransport(credentials, context, self._traffic, body_bytes=self._body_bytes)
             await old.close_when_idle()
 
 

@@ -53,11 +53,20 @@ class HttpTransport:
     """An HTTP client and the settings of its requests; after `close_when_idle`, the last user closes it."""
 
     def __init__(
-        self, credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
+        self,
+        credentials: Credentials,
+        context: ssl.SSLContext | None,
+        traffic: Traffic | None = None,
+        *,
+        body_bytes: int | None = None,
     ) -> None:
-        """Create the client; send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
+        """Create the client; send nothing.
+
+        context: for HTTPS; traffic: the account of a server that is not trusted; body_bytes: maximum size of one
+        response; None for the usual one.
+        """
         self._traffic = traffic
-        self._body_bytes = traffic.body_bytes if traffic is not None else limits.BODY_BYTES
+        self._body_bytes = traffic.body_bytes if traffic is not None else body_bytes or limits.BODY_BYTES
         self.credentials = credentials
         self.session = make_session(credentials, context, traffic)
         self._users = 0

@@ -285,7 +285,7 @@ async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> No
         path, headers = f"{visitor.origin}{visitor.root}updates", {"Cookie": visitor.cookie}
         streams = [await visitor.client.get(path, headers=headers) for _ in range(limits.PAGE_STREAMS)]
         assert {stream.status for stream in streams} == {200}
-        assert await streams[-1].content.readline() == b"event: parts\n"
+        assert await streams[-1].content.readline() == b"event: rows\n"
         assert (await visitor.get("updates")).status == 429
 
         for stream in streams:
@@ -311,9 +311,10 @@ async def test_a_stream_survives_an_api_server_that_is_away(monkeypatch: pytest.
                 event = (await stream.content.readuntil(b"\n\n")).decode()
                 found.append((event.split()[1], json.loads(event.partition("data: ")[2])))
 
-    assert [name for name, _ in found] == ["parts", "problem", "problem", "parts"]
+    assert [name for name, _ in found] == ["rows", "problem", "problem", "rows"]
     assert [content["message"] for name, content in found if name == "problem"] == ["connection refused <b>", ""]
-    assert "UpdateComplete" in found[3][1]["parts"]["stacks"]["html"]
+    assert (found[0][1]["all"], list(found[3][1]["rows"])) == ([], ["stacks/prod/shop"])
+    assert "UpdateComplete" in found[3][1]["rows"]["stacks/prod/shop"]
 
 
 LOG = "stacks/prod/shop/log{}?namespace=prod&pod=web-1&container=main"

@@ -8,16 +8,13 @@ import pytest
 
 from hearth.cli.stack_access import read_budgets
 from hearth.cli.stack_access.read_budgets import ListTooLarge, MemoryInUse, ReadMemory, ReadMeter
-from hearth.model.child import Object
 from hearth.model.well_known_kinds import SECRET
-
-ANSWER: Object = {"items": [{"data": "x" * 1_000}]}
 
 
 def spend() -> None:
     meter = read_budgets.CURRENT.get()
     assert meter is not None
-    meter.spend(SECRET, ANSWER)
+    meter.spend(SECRET, 1_023)
 
 
 async def test_a_list_that_outlives_its_page_takes_no_memory() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import orjson
 import pytest
+from aiohttp import web
 
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.read_budgets import ForeignBudget, ListTooLarge
@@ -18,7 +20,7 @@ from hearth.cli.stack_access.stack_locations import UnknownType
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 from support.real.servers import stub_server
@@ -44,13 +46,15 @@ NO_OBJECT = {**NO_KIND, "message": 'stacks.hearth.dev "web" not found', "details
 
 
 @contextlib.asynccontextmanager
-async def connect(folder: Path, answers: Mapping[str, Answer]) -> AsyncIterator[Session]:
+async def connect(
+    folder: Path, answers: Mapping[str, Answer], *, body_bytes: int = limits.BODY_BYTES
+) -> AsyncIterator[Session]:
     """A session with a server that sends this response."""
     async with stub_server.run_stub(stub_server.routes(answers)) as server:
         kubeconfig = folder / "config"
         kubeconfig.write_text(KUBECONFIG.format(url=server.url))
         source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-        async with Connection(source) as connection:
+        async with Connection(source, body_bytes=body_bytes) as connection:
             yield Session(connection)
 
 
@@ -211,3 +215,38 @@ async def test_what_a_user_may_not_list_is_no_empty_stack(tmp_path: Path) -> Non
     assert [each.partition(":")[0] for each in objects.omissions] == [
         "the resources and objects of site/one are not shown"
     ]
+
+
+async def test_huge_objects_are_read_in_smaller_pages(tmp_path: Path) -> None:
+    count, size, asked = 40, 10_000, list[int]()
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        first, limit = int(request.query.get("continue") or 0), int(request.query["limit"])
+        asked.append(limit)
+        last = min(count, first + limit)
+        items = [{"metadata": {"name": str(number)}, "spec": "x" * size} for number in range(first, last)]
+        metadata = {"resourceVersion": "7", "continue": str(last) if last < count else ""}
+        return web.Response(body=orjson.dumps({"items": items, "metadata": metadata}))
+
+    async with connect(tmp_path, {STACKS: answer}, body_bytes=100_000) as session:
+        pages = [page async for page in session.list_pages(STACK, "shop")]
+
+    assert [raw["metadata"]["name"] for page in pages for raw in page.items] == [str(number) for number in range(count)]
+    assert asked == [500, 62, 7, 7, 7, 7, 7, 7]
+    assert {page.version for page in pages} == {"7"}
+
+
+async def test_an_object_that_is_too_large_ends_the_list(tmp_path: Path) -> None:
+    huge = {"items": [{"metadata": {"name": "huge"}, "spec": "x" * 1_000}], "metadata": {}}
+    async with connect(tmp_path, {STACKS: says(orjson.dumps(huge))}, body_bytes=500) as session:
+        with pytest.raises(errors.AnswerTooLarge):
+            await session.list(STACK, "shop")
+
+
+async def test_a_page_that_was_read_is_not_kept_until_the_next_one(tmp_path: Path) -> None:
+    body = {"items": [ONE], "metadata": {"continue": "more"}}
+    async with connect(tmp_path, {STACKS: says(orjson.dumps(body))}) as session:
+        pages = session.list_pages(STACK, "shop")
+        items = (await anext(pages)).items
+        assert sys.getrefcount(items) == 2  # `items` and the argument
+        await pages.aclose()

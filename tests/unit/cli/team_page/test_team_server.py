@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.page import handlers
+from hearth.cli.page import handlers, stack_feed
 from hearth.cli.team_page import team_server
 from hearth.cli.team_page.sealed_cookies import COOKIE, PageKey
 from hearth.cli.team_page.team_server import CannotServe, TokenMounted
@@ -530,7 +530,7 @@ async def test_requests_of_one_user_are_bounded(team: Team, monkeypatch: pytest.
     monkeypatch.setattr(limits, "PAGE_SESSION_REQUESTS", 1)
     headers = {"Host": team_page.HOST, "Authorization": f"Bearer {ANNA}"}
     async with team.client.get(f"{team.url}/updates", headers=headers) as stream:
-        assert await stream.content.readline() == b"event: parts\n"
+        assert await stream.content.readline() == b"event: rows\n"
 
         assert (await team.get("/", ANNA)).status == 503
         assert (await team.get("/", BEN)).status == 200
@@ -591,7 +591,7 @@ async def test_lists_of_all_users_take_turns(team: Team) -> None:
     assert session is not None
     async with contextlib.AsyncExitStack() as others, asyncio.timeout(10):
         for _ in range(limits.PAGE_LISTS):
-            await others.enter_async_context(session.source.list_turns)
+            await others.enter_async_context(team.sessions.list_turns)
         waiting = asyncio.create_task(team.get("/", BEN))
         while not team.sessions.requests:  # noqa: ASYNC110 -- the server counts it
             await asyncio.sleep(0)
@@ -599,6 +599,49 @@ async def test_lists_of_all_users_take_turns(team: Team) -> None:
         assert not waiting.done()
 
     assert (await waiting).status == 200
+
+
+async def test_a_revoked_right_ends_the_list_of_one_user_and_of_no_other(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_feed, "CHECK_SECONDS", 0.05)
+    both = [make_stack("of-both")]
+    team.cluster.stacks = {ANNA: both, BEN: both}
+    assert all(["of-both" in (await team.get("/", token)).text for token in (ANNA, BEN)])
+    forbidden = errors.ApiStatusError(code=403, status={"message": "stacks is forbidden at the cluster scope"})
+    kinds = (team_page.STACKS, "/apis/hearth.dev/v1alpha1/resourcegroups")
+    team.cluster.find(ANNA).script |= {f"GET {path}": forbidden for path in kinds}
+
+    async with asyncio.timeout(10):
+        while (refused := await team.get("/", ANNA)).status == 200:  # noqa: ASYNC110 -- the next check ends it
+            await asyncio.sleep(0.02)
+
+    assert (refused.status, "of-both" in refused.text) == (403, False)
+    assert "of-both" in (await team.get("/", BEN)).text
+    # Equal rights are no reason to share: each list was read with the token of its user.
+    assert all(f"GET {team_page.STACKS}" in team.cluster.find(token).asked for token in (ANNA, BEN))
+
+
+async def test_a_hundred_sessions_of_one_user_keep_the_rows_of_a_few(team: Team) -> None:
+    tokens = [f"token-{number}-of-anna" for number in range(100)]
+    team.cluster.users |= dict.fromkeys(tokens, "anna@example.com")
+    team.cluster.stacks |= {token: make_large_stacks(10) for token in tokens}
+    for token in tokens:
+        assert (await team.get("/", token)).status == 200
+
+    session = team.sessions.find(tokens[-1], can_sign_out=False)
+    assert session is not None
+    rows = session.source.memory.row_memory
+    async with asyncio.timeout(10):
+        while sum(api.is_open for _, api in team.cluster.apis) > limits.PAGE_USER_SESSIONS:  # noqa: ASYNC110 -- they close
+            await asyncio.sleep(0.02)
+    of_one = (await team.get("/", tokens[-1])).text.count("<tr id=")
+    assert (of_one, len(team.sessions)) == (10, limits.PAGE_USER_SESSIONS)
+    assert 0 < rows.used <= limits.PAGE_USER_SESSIONS * 10 * 2_000
+    for session in [team.sessions.find(token, can_sign_out=False) for token in tokens[-4:]]:
+        assert session is not None
+        await session.source.close()
+    assert rows.used == 0
 
 
 async def test_a_preview_waits_for_those_of_others_for_a_limited_time(
@@ -621,7 +664,7 @@ async def test_a_stream_ends_with_the_session(team: Team) -> None:
     token = await find_action_token(team, Cookie=cookie)
     headers = {"Host": team_page.HOST, "Cookie": cookie}
     async with asyncio.timeout(10), team.client.get(f"{team.url}/updates", headers=headers) as stream:
-        assert await stream.content.readline() == b"event: parts\n"
+        assert await stream.content.readline() == b"event: rows\n"
 
         await team.send("POST", "/sign-out", {"action_token": token}, Cookie=cookie)
 
@@ -636,7 +679,7 @@ async def test_streams_end_when_the_server_does_and_actions_do_not() -> None:
         headers = {"Host": team_page.HOST, "Authorization": f"Bearer {ANNA}"}
         token = await find_action_token(team, Authorization=f"Bearer {ANNA}")
         stream = await team.client.get(f"{team.url}/updates", headers=headers)
-        assert await stream.content.readline() == b"event: parts\n"
+        assert await stream.content.readline() == b"event: rows\n"
         api, request = team.cluster.find(ANNA), team.cluster.find(ANNA).request
 
         async def wait(method: str, path: str, **options: Any) -> Any:
@@ -722,7 +765,7 @@ async def test_a_user_without_the_right_to_list_all_namespaces_chooses_one(team:
     shown = await team.get("/?namespace=prod", ANNA)
 
     assert (shown.status, "/stacks/prod/shop" in shown.text) == (200, True)
-    assert 'data-updates="/updates?namespace=prod"' in shown.text
+    assert 'data-updates="/updates?namespace=prod&amp;at=' in shown.text
     assert (await team.get("/?namespace=../x", ANNA)).status == 404
 
 

@@ -132,6 +132,34 @@ function replacePart(id, part) {
   if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
 }
 
+// Only rows that changed arrive, so that a long list costs nothing while it does not change.
+function replaceRows(found) {
+  const body = document.querySelector(".stacks tbody");
+  if (!body) return;
+  const listed = found.all && new Set(found.all);
+  for (const row of [...body.children]) {
+    const path = row.id.slice("row-".length);
+    if (listed ? !listed.has(path) : found.removed.includes(path)) row.remove();
+  }
+  for (const [path, html] of Object.entries(found.rows)) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const row = template.content.firstElementChild;
+    const former = document.getElementById("row-" + path);
+    if (!former) {
+      body.append(row);
+      continue;
+    }
+    const focused = former.contains(document.activeElement) ? document.activeElement.id : "";
+    row.dataset.place = former.dataset.place;
+    former.replaceWith(row);
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  }
+  body.parentElement.hidden = !body.children.length;
+  document.getElementById("no-stacks").hidden = body.children.length > 0;
+  filterList();
+}
+
 // A page for several users asks to sign in again when the token has expired. An authenticating proxy redirects to its
 // issuer then, which only a whole page can follow.
 async function checkSession() {
@@ -160,6 +188,7 @@ function follow(address) {
     if (message) setConnection("lost", "not up to date: " + message);
     else setConnection("live", "live");
   });
+  source.addEventListener("rows", (event) => replaceRows(JSON.parse(event.data)));
   source.addEventListener("parts", (event) => {
     const found = JSON.parse(event.data);
     for (const section of document.querySelectorAll("[id^='part-']")) {

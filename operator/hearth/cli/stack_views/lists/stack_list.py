@@ -42,11 +42,11 @@ def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cel
 
 def find_words(stack: StackState) -> Iterator[str]:
     """Yield facts, as words, to show in addition to the phase."""
-    words = object_fields.text(stack.status, "state").split(", ")
+    words, true_conditions = object_fields.text(stack.status, "state").split(", "), stack.true_conditions
     if stack.is_deleting:
         yield "deleting"
     yield from condition_types.find_state_words(
-        [type_ for type_ in ConditionType if stack.condition(type_).is_true],
+        [type_ for type_ in ConditionType if type_ in true_conditions],
         is_paused=stack.is_paused,
         is_suspended=stack.is_suspended,
         is_rolled_back=stack.is_rolled_back,
