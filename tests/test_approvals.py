@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -415,3 +416,27 @@ async def test_a_plan_names_the_objects_that_the_stack_reads(world: FakeWorld) -
 
     read = "sizes: the Stack reads ConfigMap sizes; later changes of it change the Stack without an approval"
     assert find_plan(world)["spec"]["notes"] == [read]
+
+
+@fake_world.in_world
+async def test_a_step_that_no_preview_shows_is_reported_and_starts_nothing(world: FakeWorld) -> None:
+    preview, calls = FakePreviews.preview, list[int]()
+
+    async def hide(self: FakePreviews, stack: StackObject) -> PreviewedChange:
+        calls.append(1)
+        return dataclasses.replace(await preview(self, stack), steps=())
+
+    stack = make_stack(1)
+    stack["spec"]["approval"] = {"required": "Risky"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakePreviews, "preview", hide)
+        world.server.create(stack, manager=USER)
+        await world.start_controller()
+        await world.wait(30.0)
+
+        assert "a step that waits is not in the preview" in read_ready(world)[1]
+        assert (find_values(world), len(world.server.list_all(PLAN)), len(calls)) == ([], 1, 2)
+    await world.wait(120.0)
+    await approve(world)
+
+    assert find_values(world) == [1]

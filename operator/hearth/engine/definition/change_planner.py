@@ -7,6 +7,7 @@ wait.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,13 +76,17 @@ class ChangePlanner:
         *,
         sources: Mapping[str, str],
         renews: bool,
+        is_addition: bool,
     ) -> ChangeHold | StackPlanObject:
         """Return the approved plan of a change, or why the change waits. Raises ApiStatusError and Unreachable.
 
         sources: the resource versions of the sources of the definition; renews: whether the user requests another plan
-        in place of one that expired or was rejected.
+        in place of one that expired or was rejected; is_addition: whether the change runs, and a step is outside of its
+        plan. Then a user must approve the next one in any case, because the preview did not foresee that step.
         """
         policy = self._add_authors(stack, policy)
+        if is_addition:
+            policy = dataclasses.replace(policy, is_for_risks=False)
         if not self.services.plans.is_synced:
             # The list may be denied, so look again only after a while.
             self._seen = self._list_versions(stack)
@@ -91,7 +96,7 @@ class ChangePlanner:
         if plan is not None:
             found = await self._judge(stack, plan, policy)
         else:
-            found = await self._make_plan(stack, identity, policy, sources)
+            found = await self._make_plan(stack, identity, policy, sources, is_addition=is_addition)
         self._seen = self._list_versions(stack)
         return found
 
@@ -124,7 +129,9 @@ class ChangePlanner:
     ) -> StackPlanObject | None:
         """Return the plan of a change that may start, or None. Unlike `find_approval`, it makes no plan."""
         for plan in self._list_genuine(stack):
-            if self._find_start(plan, policy) and change_plans.read_identity(plan.spec) == identity:
+            is_over = plan.status.get("phase") == PlanPhase.SUPERSEDED or not self._is_open(plan, policy)
+            is_of_change = change_plans.read_identity(plan.spec) == identity
+            if is_of_change and not is_over and self._find_start(plan, policy, self._read_approval(plan)):
                 return plan
         return None
 
@@ -186,31 +193,31 @@ class ChangePlanner:
         """Return whether the plan can still be approved, or is approved and may begin."""
         approval = self._read_approval(plan)
         is_rejected = approval is not None and approval.decision is Decision.REJECTED
-        return not is_rejected and self._find_expiry(plan, policy) > self.services.clock.now()
+        return not is_rejected and self._find_expiry(plan, policy, approval) > self.services.clock.now()
 
-    def _find_start(self, plan: StackPlanObject, policy: ApprovalPolicy) -> str:
+    def _find_start(self, plan: StackPlanObject, policy: ApprovalPolicy, approval: Approval | None) -> str:
         """Return since when the change may start, as RFC 3339; "" if it waits for an approval, or was rejected."""
-        approval = self._read_approval(plan)
         if approval is None:
             return "" if change_plans.needs_approval(plan.spec, policy) else plan.created_at
         return approval.time if approval.decision is Decision.APPROVED else ""
 
-    def _find_expiry(self, plan: StackPlanObject, policy: ApprovalPolicy) -> float:
-        start = self._find_start(plan, policy)
+    def _find_expiry(self, plan: StackPlanObject, policy: ApprovalPolicy, approval: Approval | None) -> float:
+        start = self._find_start(plan, policy, approval)
         return change_plans.find_expiry(plan.created_at, plan.spec, approved_at=start, window=policy.window)
 
     async def _judge(
         self, stack: StackObject, plan: StackPlanObject, policy: ApprovalPolicy
     ) -> ChangeHold | StackPlanObject:
         """Return the plan if it is approved, otherwise why the change waits."""
-        approval, expiry, now = self._read_approval(plan), self._find_expiry(plan, policy), self.services.clock.now()
+        approval, now = self._read_approval(plan), self.services.clock.now()
+        expiry = self._find_expiry(plan, policy, approval)
         if approval is not None and approval.decision is Decision.REJECTED:
             message = plan_status.describe_rejection(stack, plan.name, approval)
             return await self._report(plan, PlanPhase.REJECTED, message, expiry=expiry)
         if expiry <= now:
             message = plan_status.describe_expiry(stack, plan.name, expiry)
             return await self._report(plan, PlanPhase.EXPIRED, message, expiry=expiry)
-        if self._find_start(plan, policy):
+        if self._find_start(plan, policy, approval):
             if policy.window is not None and not policy.window.is_open(now):
                 await self._report(plan, PlanPhase.APPROVED, "the change waits for its window", expiry=expiry)
             return plan
@@ -229,13 +236,20 @@ class ChangePlanner:
         """Return the hold, and write the same message to the status of the plan. expiry: when the plan expires."""
         if plan.status.get("phase") != phase:
             await self._write_phase(plan, phase, message, expires_at=times.format_time(expiry))
-        return self._hold(message, until=until)
+        pending = plan.name if phase is PlanPhase.PENDING else ""
+        return ChangeHold(reason=HoldReason.APPROVAL, until=until, message=message, plan=pending)
 
-    def _hold(self, message: str, *, until: float = math.inf, retry_at: float = math.inf) -> ChangeHold:
-        return ChangeHold(reason=HoldReason.APPROVAL, until=until, retry_at=retry_at, message=message)
+    def _hold(self, message: str, *, retry_at: float = math.inf) -> ChangeHold:
+        return ChangeHold(reason=HoldReason.APPROVAL, until=math.inf, retry_at=retry_at, message=message)
 
     async def _make_plan(
-        self, stack: StackObject, identity: ChangeIdentity, policy: ApprovalPolicy, sources: Mapping[str, str]
+        self,
+        stack: StackObject,
+        identity: ChangeIdentity,
+        policy: ApprovalPolicy,
+        sources: Mapping[str, str],
+        *,
+        is_addition: bool,
     ) -> ChangeHold | StackPlanObject:
         """Return why the change waits. Creates its plan as soon as the preview of the change is ready."""
         now = self.services.clock.now()
@@ -251,10 +265,13 @@ class ChangePlanner:
             # A user changed the Stack or a source meanwhile: the preview may show another definition.
             self._start_preview(stack, identity)
             return self._hold(IN_PREVIEW)
+        if is_addition and not outcome.steps:
+            self._fail("a step that waits is not in the preview")
+            return await self._make_plan(stack, identity, policy, sources, is_addition=is_addition)
         manifest = self._write_plan(stack, identity, outcome, policy)
         if len(orjson.dumps(manifest)) > limits.PLAN_BYTES:
             self._fail(f"the plan takes more than {limits.PLAN_BYTES // 1024} KiB; make a smaller change")
-            return await self._make_plan(stack, identity, policy, sources)
+            return await self._make_plan(stack, identity, policy, sources, is_addition=is_addition)
         plan = await self.services.plans.create_plan(manifest)
         if plan is None:
             name = manifest["metadata"]["name"]

@@ -118,8 +118,8 @@ class DefinitionSync:
     _unplanned: tuple[int, TargetCause] | None = None
     """Revision and cause of the target of which a step waits because the approved plan does not contain it; None for
     none."""
-    _is_new: bool = True
-    """Whether the operator has not yet found a step outside the plan since it started, and may find one soon."""
+    _may_find_unplanned: bool = True
+    """Whether not every step was compared with the plan since the operator started."""
     _allowed: tuple[StackPlanObject, tuple[ApprovedStep, ...]] | None = field(default=None, repr=False)
     """The last plan whose steps were read, with them."""
     source_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
@@ -519,14 +519,20 @@ class DefinitionSync:
                 # A process may have stored the first revision and died before it wrote a status: use its approval up.
                 return self.planner.find_approved(stack, identity, self._policy)
             # A revision with newer sensitive values needs approved steps for good, even if it is complete.
-            is_bounded = before is not None and (not before.is_completed or (before.is_rollback and self._is_new))
+            is_bounded = before is not None and (
+                not before.is_completed or (before.is_rollback and self._may_find_unplanned)
+            )
             kept = identity if is_bounded else None
             await self.planner.close_plans(stack, running=identity.previous_plan, kept_identity=kept)
             return None
         if self._unplanned is not None and not self.targets.is_persisted:
             # The preview reads the target in the status, which is being written.
-            until = self.services.clock.now() + STATUS_TAKES
-            hold = ChangeHold(reason=HoldReason.APPROVAL, until=until, message=change_planner.IN_PREVIEW)
+            hold = ChangeHold(
+                reason=HoldReason.APPROVAL,
+                until=math.inf,
+                retry_at=self.services.clock.now() + STATUS_TAKES,
+                message=change_planner.IN_PREVIEW,
+            )
             return HeldChange(hash=identity.definition_hash, hold=hold)
         found = await self.planner.find_approval(
             stack,
@@ -538,6 +544,7 @@ class DefinitionSync:
             ),
             sources=change_plans.list_versions(self._read_versions),
             renews=self._renews_plan,
+            is_addition=self._unplanned is not None,
         )
         self._renews_plan = False
         return HeldChange(hash=identity.definition_hash, hold=found) if isinstance(found, ChangeHold) else found
@@ -574,12 +581,15 @@ class DefinitionSync:
             is_rollback=is_rollback,
         )
 
-    def note_unplanned(self, *, is_unplanned: bool) -> None:
-        """Record whether a step waits because the approved plan does not contain it. Another plan is then made."""
+    def note_unplanned(self, *, is_unplanned: bool, is_complete: bool) -> None:
+        """Record whether a step waits because the approved plan does not contain it. Another plan is then made.
+
+        is_complete: whether there is no step left.
+        """
         target = self.targets.current
         unplanned = (target.revision, target.cause) if is_unplanned and target is not None else None
-        if unplanned != self._unplanned:
-            self._unplanned, self._is_new = unplanned, False
+        if unplanned != self._unplanned or (is_complete and self._may_find_unplanned):
+            self._unplanned, self._may_find_unplanned = unplanned, False
             self.schedule.request()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -613,7 +623,7 @@ class DefinitionSync:
         message = "the change failed and was rolled back" if is_failed else "the change is complete"
         phase = PlanPhase.FAILED if is_failed else PlanPhase.COMPLETED
         await self.planner.note_phase(stack, self._reported_plan, phase, message)
-        is_open = bool(self.plan_uid) and self._is_new
+        is_open = bool(self.plan_uid) and self._may_find_unplanned
         if self.held is None and not (is_open or self.schedule.is_running or self.has_unprocessed_spec(stack)):
             # A plan for steps that turned out to need none.
             await self.planner.close_plans(stack, running=self._reported_plan, kept_identity=None)

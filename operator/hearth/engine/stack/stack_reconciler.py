@@ -215,7 +215,7 @@ class StackReconciler:
         for failure in plan_result.failures:
             self.results.count_failure(failure)
         if self.definition.plan_uid or self.memory.plan_uid:
-            self._follow_plan()
+            self._follow_plan(is_complete=planner.is_complete and not self.memory.in_flight)
         self._reads.make_members(planner)
         if plan_result.unconfirmed and self._reads.may_ask:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
@@ -226,11 +226,11 @@ class StackReconciler:
             self._released.update(plan_result.dirty, planner, children)
         return plan_result
 
-    def _follow_plan(self) -> None:
+    def _follow_plan(self, *, is_complete: bool) -> None:
         """Retry steps that another plan may contain, and request another plan for those that are left."""
         if self.memory.follow_plan(self.definition.plan_uid):
             self._services.queue.enqueue(self.uid, DirtyScope.ALL_RESOURCES)
-        self.definition.note_unplanned(is_unplanned=self.memory.has_unplanned)
+        self.definition.note_unplanned(is_unplanned=self.memory.has_unplanned, is_complete=is_complete)
 
     def _make_plan_input(self, stack: StackObject) -> PlanInput:
         """Return everything that decides the plan, apart from the objects and the in-memory state."""

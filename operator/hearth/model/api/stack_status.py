@@ -299,6 +299,8 @@ class HeldChangeStatus(ApiModel):
     """The `metadata.generation` of the newest definition."""
     until: str | None = None
     """When `spec.window` opens next, or when the StackPlan expires (RFC 3339, UTC)."""
+    plan: str | None = None
+    """Name of the StackPlan that a user can approve. Absent while it is being made, and after a rejection."""
 
 
 class StackStatus(ConvergenceStatus):

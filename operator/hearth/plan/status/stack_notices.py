@@ -55,7 +55,8 @@ def find_notices(
             yield make_notice(NoticeType.STOPPED, event.reason, event.message, after)
         elif event.reason in DRIFT and conditions.find(after, event.reason).get("message") == event.message:
             yield make_notice(NoticeType.DRIFTED, event.reason, event.message, after)
-    if (message := find_pending(after)) and message != find_pending(before):
+    if (plan := find_pending(after)) and plan != find_pending(before):
+        message = conditions.find(after, ConditionType.CHANGE_HELD)["message"]
         yield make_notice(NoticeType.UNAPPROVED, HoldReason.APPROVAL, message, after)
     ready = conditions.find(after, "Ready")
     is_failure = status_changes.is_true(after, "Stalled") and status_changes.is_new_outcome(before, after)
@@ -66,13 +67,8 @@ def find_notices(
 
 
 def find_pending(status: Mapping[str, Any]) -> str:
-    """Return which StackPlan waits for an approval, and how to approve it; "" if none does.
-
-    A plan in preparation, or one that was rejected or expired, has no time until which it can be approved.
-    """
-    held = status.get("heldChange") or {}
-    is_pending = held.get("reason") == HoldReason.APPROVAL and "until" in held
-    return str(conditions.find(status, ConditionType.CHANGE_HELD).get("message", "")) if is_pending else ""
+    """Return the name of the StackPlan that waits for an approval; "" if none does."""
+    return str((status.get("heldChange") or {}).get("plan", ""))
 
 
 def is_repeated_failure(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:

@@ -50,7 +50,8 @@ def build_status(
         status["expiresAt"] = times.format_time(status_input.expires_at)
     if (held := status_input.held) is not None and not status_input.is_deleting:
         until = {"until": times.format_time(held.hold.until)} if math.isfinite(held.hold.until) else {}
-        status["heldChange"] = {"reason": str(held.hold.reason), "generation": status_input.generation, **until}
+        plan = {"plan": held.hold.plan} if held.hold.plan else {}
+        status["heldChange"] = {"reason": str(held.hold.reason), "generation": status_input.generation, **until, **plan}
     if words := ", ".join(_find_words(status_input, status)):
         status["state"] = words
     status.update(check_result.encode(status_input.check))

@@ -38,6 +38,8 @@ class ChangeHold:
     """Seconds since the epoch: when to look again, if only the operator knows that it must."""
     message: str = ""
     """What a user can do, unless the reason alone says it."""
+    plan: str = ""
+    """Name of the StackPlan that a user can approve; "" for none."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

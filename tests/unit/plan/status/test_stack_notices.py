@@ -37,10 +37,10 @@ DRIFTED = make_status("UpdateComplete", DONE, "Drifted")
 CONFLICT = make_status("UpdateComplete", DONE, "DriftConflict")
 
 
-def make_held(message: str, *, until: str | None = "2026-01-02T00:00:00Z", reason: str = "WaitingForApproval") -> Any:
-    """A status with a change that waits. until: of the plan that can be approved."""
+def make_held(plan: str = "", *, message: str = "waits", reason: str = "WaitingForApproval") -> Any:
+    """A status with a change that waits. plan: name of the one that can be approved."""
     status = make_status("UpdateStopped", ("False", reason), "ChangeHeld", message=message)
-    return {**status, "heldChange": {"reason": reason, **({"until": until} if until else {})}}
+    return {**status, "heldChange": {"reason": reason, **({"plan": plan} if plan else {})}}
 
 
 def find_types(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[NoticeType, str]]:
@@ -54,17 +54,17 @@ def find_types(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[Noti
         pytest.param(AT_WORK, FAILED, [(NoticeType.FAILED, "Denied")], id="failed"),
         pytest.param({}, FAILED, [(NoticeType.FAILED, "Denied")], id="failed at once"),
         pytest.param(AT_WORK, ROLLED_BACK, [(NoticeType.ROLLED_BACK, "RolledBack")], id="rolled back"),
-        pytest.param(COMPLETE, make_held("plan a"), [(NoticeType.UNAPPROVED, "WaitingForApproval")], id="a plan"),
+        pytest.param(COMPLETE, make_held("shop-a"), [(NoticeType.UNAPPROVED, "WaitingForApproval")], id="a plan"),
         pytest.param(
-            make_held("plan a"),
-            make_held("plan b"),
+            make_held("shop-a"),
+            make_held("shop-b"),
             [(NoticeType.UNAPPROVED, "WaitingForApproval")],
             id="another plan",
         ),
-        pytest.param(make_held("plan a"), make_held("plan a"), [], id="the same plan"),
-        pytest.param(make_held("plan a"), make_held("bob rejected plan a", until=None), [], id="a rejected plan"),
-        pytest.param(COMPLETE, make_held("its plan is being made", until=None), [], id="a plan in preparation"),
-        pytest.param(COMPLETE, make_held("the window opens", reason="WaitingForWindow"), [], id="a window"),
+        pytest.param(make_held("shop-a"), make_held("shop-a", message="still waits"), [], id="the same plan"),
+        pytest.param(make_held("shop-a"), make_held(), [], id="a rejected plan"),
+        pytest.param(COMPLETE, make_held(), [], id="a plan in preparation"),
+        pytest.param(COMPLETE, make_held(reason="WaitingForWindow"), [], id="a window"),
         pytest.param(AT_WORK, STOPPED, [(NoticeType.STOPPED, "Stopped")], id="a breakpoint"),
         pytest.param(COMPLETE, DRIFTED, [(NoticeType.DRIFTED, "Drifted")], id="drift"),
         pytest.param(COMPLETE, CONFLICT, [(NoticeType.DRIFTED, "DriftConflict")], id="drift conflict"),
