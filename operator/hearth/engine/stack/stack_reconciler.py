@@ -215,7 +215,7 @@ class StackReconciler:
         for failure in plan_result.failures:
             self.results.count_failure(failure)
         if self.definition.plan_uid or self.memory.plan_uid:
-            self._follow_plan(is_complete=planner.is_complete and not self.memory.in_flight)
+            self._follow_plan(is_complete=plan_result.is_complete and not self.memory.in_flight)
         self._reads.make_members(planner)
         if plan_result.unconfirmed and self._reads.may_ask:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
