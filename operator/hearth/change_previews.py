@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from hearth.cli.stack_access import read_budgets
-from hearth.cli.stack_access.read_budgets import ReadMemory, ReadMeter
+from hearth.cli.stack_access.read_budgets import ListTooLarge, ReadMemory, ReadMeter
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_previews import StackPreviewer
 from hearth.engine.cluster_objects import StackObject
@@ -18,11 +18,13 @@ from hearth.kube.client.connection import Connection
 from hearth.model import limits
 from hearth.model.errors import Unreachable
 from hearth.model.tenancy import Tenancy
-from hearth.model.well_known_kinds import STACK
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK, STACK_DEFINITION
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.change_plans import PreviewedChange
-from hearth.preview import planned_steps
+from hearth.preview import planned_steps, source_readers
+from hearth.preview.changes import Preview
 from hearth.preview.planned_steps import NotPlannable
+from hearth.preview.source_readers import NO_READERS, SourceReaders
 
 PREVIEW_SECONDS = 120.0
 """Maximum seconds for one preview: that of a thousand objects takes some 30."""
@@ -63,4 +65,21 @@ class KubeChangePreviews:
         hash_content = self._hashes.of_stack(stack.uid).hash
         previewer = StackPreviewer(session=self._session, tenancy=self._tenancy, beside={}, hash_content=hash_content)
         preview = await previewer.preview(raw, planned_steps.unpause(raw))
-        return planned_steps.make_change(preview, generation=raw["metadata"]["generation"])
+        readers = await read_source_readers(self._session, preview)
+        return planned_steps.make_change(preview, generation=raw["metadata"]["generation"], readers=readers)
+
+
+async def read_source_readers(session: Session, preview: Preview) -> SourceReaders:
+    """Return what else may change with the objects of a preview. Raises ApiStatusError and Unreachable."""
+    written = set(source_readers.find_written(source_readers.list_all_changes(preview)))
+    namespaces = {each.namespace for each in written if source_readers.is_source(each)}
+    if not namespaces and not any(map(source_readers.is_custom, written)):
+        return NO_READERS
+    try:
+        found = await session.list_allowed(STACK_DEFINITION, "")
+        for namespace in namespaces:
+            for kind in (STACK, RESOURCE_GROUP):
+                found += await session.list_allowed(kind, namespace)
+    except ListTooLarge:
+        return SourceReaders(is_complete=False)
+    return source_readers.find_readers(found)

@@ -14,9 +14,10 @@ from hearth.cli.stack_access.session import Session
 from hearth.kube.client.connection import Connection
 from hearth.model import limits
 from hearth.model.child import Object
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.model.well_known_kinds import SECRET
-from hearth.preview.changes import Preview
+from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.planned_steps import NotPlannable
 from support.units import stack_objects
 
@@ -95,6 +96,63 @@ async def test_the_wait_for_a_slow_preview_is_no_time_of_the_next_one(
     slow.cancel()
 
     assert (await waiting).steps == ()
+
+
+SETTINGS = ObjectRef(group="", kind="ConfigMap", namespace="ns", name="settings")
+INSTANCE = ObjectRef(group="platform.example", kind="WebApp", namespace="ns", name="web")
+CLAIM = ObjectRef(group="", kind="PersistentVolumeClaim", namespace="ns", name="data")
+READER = {"kind": "Stack", "metadata": {"name": "a", "namespace": "ns"}, "spec": {"templateRef": {"name": "settings"}}}
+
+
+class Stacks:
+    """A session with one Stack."""
+
+    is_too_large = False
+
+    def __init__(self) -> None:
+        self.lists = list[tuple[str, str]]()
+
+    async def list_allowed(self, kind: Kind, namespace: str) -> list[Object]:
+        """Return the Stack, or raise ListTooLarge."""
+        self.lists.append((kind.name, namespace))
+        if self.is_too_large:
+            raise ListTooLarge(kind, "one")
+        return [READER] if (kind.name, namespace) == ("Stack", "ns") else []
+
+
+DEFINITIONS = ("StackDefinition", "")
+
+
+@pytest.mark.parametrize(
+    ("written", "lists"),
+    [
+        pytest.param(SETTINGS, [DEFINITIONS, ("Stack", "ns"), ("ResourceGroup", "ns")], id="source"),
+        pytest.param(INSTANCE, [DEFINITIONS], id="custom kind"),
+        pytest.param(CLAIM, [], id="other kind"),
+    ],
+)
+async def test_stacks_are_listed_only_if_they_may_read_a_written_object(
+    written: ObjectRef, lists: list[tuple[str, str]]
+) -> None:
+    session = Stacks()
+    found = await change_previews.read_source_readers(cast("Session", session), make_nested(written))
+
+    assert session.lists == lists
+    assert (SETTINGS in found.by_source) == (written == SETTINGS)
+
+
+async def test_too_many_stacks_may_be_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stacks, "is_too_large", True)
+    found = await change_previews.read_source_readers(cast("Session", Stacks()), make_nested(SETTINGS))
+
+    assert not found.is_complete
+
+
+def make_nested(written: ObjectRef) -> Preview:
+    """The preview of a Stack with another that writes this object."""
+    change = Change(action=Action.UPDATE, resource="x", ref=written)
+    inner = Preview(kind="Stack", namespace="ns", name="inner", is_new=False, changes=(change,))
+    return Preview(kind="Stack", namespace="ns", name="shop", is_new=False, nested=(inner,))
 
 
 async def pass_turns() -> None:

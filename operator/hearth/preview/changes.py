@@ -70,7 +70,7 @@ class Preview:
     changes: tuple[Change, ...] = ()
     """In the order of the run."""
     nested: tuple[Preview, ...] = ()
-    """The previews of Stacks and groups in it that are created, changed or deleted."""
+    """The previews of Stacks and groups in it that are created, changed or deleted, or that read a changed object."""
     notes: tuple[str, ...] = ()
     live_reads: tuple[str, ...] = ()
     """A sentence for each object and list that the Stack reads, because their later changes change the Stack."""

@@ -5,6 +5,7 @@ A plan has field paths and never values, because anyone who may view the namespa
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -13,27 +14,31 @@ from hearth.model import limits, names, object_fields
 from hearth.model.child import Object
 from hearth.model.errors import HearthError
 from hearth.model.kinds import ObjectRef
+from hearth.model.well_known_kinds import CLUSTER_ROLE
 from hearth.plan.resource import data_kinds
 from hearth.plan.resource.reversal import UndoGrade
 from hearth.plan.target import change_plans
 from hearth.plan.target.change_plans import PreviewedChange
-from hearth.preview import previews
+from hearth.preview import previews, source_readers
 from hearth.preview.changes import Action, Change, Preview
+from hearth.preview.source_readers import NO_READERS, SourceReaders
 
 STEPS: Final = frozenset({Action.CREATE, Action.ADOPT, Action.UPDATE, Action.REPLACE, Action.DELETE, Action.KEEP})
 """The actions that write to an object. The others become notes."""
 UNKNOWN: Final = re.compile(r"\(known after [^)]*\)")
 """A value that is unknown until run time, as a preview writes it."""
+RIGHTS_GROUP: Final = CLUSTER_ROLE.group
+"""The API group of roles and their bindings."""
 
 
 class NotPlannable(HearthError):
     """A change that no plan can describe."""
 
 
-def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
+def make_change(preview: Preview, *, generation: int, readers: SourceReaders = NO_READERS) -> PreviewedChange:
     """Return the content of the plan. Raises NotPlannable if the definition is rejected, or has too many steps.
 
-    generation: of the Stack in the preview.
+    generation: of the Stack in the preview; readers: the Stacks that read the objects that the change writes.
     """
     if preview.rejection:
         raise NotPlannable(preview.rejection)
@@ -43,11 +48,13 @@ def make_change(preview: Preview, *, generation: int) -> PreviewedChange:
             f"the change has {len(changes)} steps, and a plan has at most {limits.PLAN_STEPS}; make smaller changes"
         )
     notes = [cut(each) for each in list_notes(preview)]
+    # What the Stack itself reads is part of its definition: a change of it needs its own plan.
+    others = readers.without(source_readers.make_ref(preview.kind, preview.namespace, preview.name))
     unknown = list(dict.fromkeys(cut(text) for each in changes for text in find_unknown(each)))
     return PreviewedChange(
         generation=generation,
         sources=change_plans.list_versions(preview.sources),
-        steps=tuple(make_step(each, risks=find_risks(each, preview)) for each in changes),
+        steps=tuple(make_step(each, risks=find_risks(each, preview, others)) for each in changes),
         undo=str(preview.undo) if preview.undo is not None else "",
         unknown=tuple(unknown[: limits.PLAN_UNKNOWN]),
         notes=shorten(notes),
@@ -91,13 +98,13 @@ def make_step(change: Change, *, risks: Iterable[str] = ()) -> Object:
     if change.undo is not None:
         step["undo"] = str(change.undo.grade)
     if risky := [cut(each) for each in risks]:
-        step["risky"] = risky
+        step["risky"] = risky[: limits.PLAN_RISKS]
     if change.is_uncertain:
         step["uncertain"] = True
     return step
 
 
-def find_risks(change: Change, preview: Preview) -> Iterator[str]:
+def find_risks(change: Change, preview: Preview, readers: SourceReaders) -> Iterator[str]:
     """Yield why a step of a preview is risky: nothing if it is not."""
     if change.action is Action.DELETE:
         yield "it deletes the object"
@@ -106,25 +113,59 @@ def find_risks(change: Change, preview: Preview) -> Iterator[str]:
     refs = [each for each in (change.ref, change.old_ref) if each is not None]
     if any(each.kind_key in data_kinds.HOLDING for each in refs):
         yield "its kind holds data"
+    if any(each.group == RIGHTS_GROUP for each in refs):
+        yield "it can give rights"
     if any(each.namespace != preview.namespace for each in refs):
         yield "its object is not in the namespace of the Stack"
     if change.undo is not None and change.undo.grade is UndoGrade.ONE_WAY:
         yield "a rollback cannot undo it"
-    yield from find_nested_risks(refs, preview)
+    yield from find_nested_risks(refs, preview, readers)
+    yield from itertools.islice(find_reader_risks(change, preview, readers), 1)
 
 
-def find_nested_risks(refs: Sequence[ObjectRef], preview: Preview) -> Iterator[str]:
-    """Yield why the steps of a nested Stack or group are risky: the first risk, or that they are unknown."""
-    nested = {(each.kind, each.namespace, each.name): each for each in preview.nested}
+def find_nested_risks(refs: Sequence[ObjectRef], preview: Preview, readers: SourceReaders) -> Iterator[str]:
+    """Yield why the steps of a nested Stack, group or instance are risky: the first risk, or that they are unknown."""
     for ref in refs:
-        inner = nested.get((ref.kind, ref.namespace, ref.name))
-        if inner is None or (not inner.changes and not inner.is_new):
-            if names.is_stack(ref.group, ref.kind):
+        if names.is_stack(ref.group, ref.kind) or ref.group in readers.instance_groups:
+            inner = find_inner(ref, preview)
+            if inner is None:
                 yield "its own steps are unknown"
-            continue
-        risks = (f"{each.resource}: {risk}" for each in inner.changes for risk in find_risks(each, inner))
-        if risk := inner.rejection or next(risks, ""):
-            yield f"a step in it is risky: {risk}"
+            elif risk := find_inner_risk(inner, readers):
+                yield f"a step in it is risky: {risk}"
+
+
+def find_reader_risks(change: Change, preview: Preview, readers: SourceReaders) -> Iterator[str]:
+    """Yield why the steps of Stacks that read a written object are risky."""
+    for source in source_readers.find_written_sources([change]):
+        for reader in readers.by_source.get(source, ()):
+            inner = find_inner(reader, preview)
+            if inner is None:
+                yield f"{reader} reads it, and its steps are unknown"
+            elif risk := find_inner_risk(inner, readers):
+                yield f"{reader} reads it and has a risky step: {risk}"
+        if not readers.is_complete:
+            yield "Stacks may read it, and their steps are unknown"
+
+
+def find_inner(ref: ObjectRef, preview: Preview) -> Preview | None:
+    """Return the preview of a Stack in another, or None if its steps are unknown."""
+    place = ref.kind, ref.namespace, ref.name
+    inner = next((each for each in preview.nested if (each.kind, each.namespace, each.name) == place), None)
+    is_known = inner is not None and (inner.changes or inner.is_new or inner.rejection)
+    return inner if is_known and names.is_stack(ref.group, ref.kind) else None
+
+
+def find_inner_risk(inner: Preview, readers: SourceReaders) -> str:
+    """Return the first risk in the steps of a Stack in another, or "" for none."""
+    risks = (f"{each.resource}: {risk}" for each in inner.changes for risk in list_inner_risks(each, inner, readers))
+    return inner.rejection or next(risks, "")
+
+
+def list_inner_risks(change: Change, inner: Preview, readers: SourceReaders) -> Iterator[str]:
+    """Yield why a change in a Stack in another is risky. No plan limits the steps after it."""
+    yield from find_risks(change, inner, readers)
+    if change.action not in STEPS:
+        yield f"{change.action}, and the steps after it are unknown"
 
 
 def require_room(paths: Sequence[str], what: str) -> None:

@@ -16,7 +16,6 @@ from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, HearthError
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction, times
-from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
 from hearth.plan.ownership import field_changes
 from hearth.plan.ownership.field_changes import ABSENT, Absent, FieldChange, FieldPath
@@ -26,7 +25,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.target import change_hold
 from hearth.plan.target.change_hold import ChangeHold
-from hearth.preview import object_copies, preview_run, preview_world, recognition
+from hearth.preview import object_copies, preview_run, preview_world, recognition, source_readers
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.object_copies import ObjectCopy
@@ -125,12 +124,8 @@ async def add_nested(preview: Preview, run: PreviewRun, preview_nested: PreviewN
     world, notes, nested = run.world, list(preview.notes), []
     if preview.rejection:
         return preview
-    sources = {
-        copy.child.ref: copy.raw
-        for copy in world.copies
-        if copy.child.ref.kind in SOURCE_KINDS and not copy.child.ref.group
-    }
-    for ref, change in {**run.recorder.nested, **find_obsolete_stacks(run)}.items():
+    sources = {copy.child.ref: copy.raw for copy in world.copies if source_readers.is_source(copy.child.ref)}
+    for ref, change in {**find_reading_stacks(run), **run.recorder.nested, **find_obsolete_stacks(run)}.items():
         if world.assumptions.unknown.is_within((change.after or {}).get("spec")):
             notes.append(UNKNOWN_SPEC.format(ref=world.assumptions.unknown.explain(str(ref))))
         else:
@@ -138,6 +133,17 @@ async def add_nested(preview: Preview, run: PreviewRun, preview_nested: PreviewN
                 redact_preview(await preview_nested(change, sources), frozenset(world.builder.sensitive_texts))
             )
     return dataclasses.replace(preview, nested=tuple(nested), notes=tuple(notes))
+
+
+def find_reading_stacks(run: PreviewRun) -> dict[ObjectRef, NestedStack]:
+    """Return the nested Stacks whose definition is read from an object that the change writes."""
+    written = set(source_readers.find_written_sources(run.recorder.changes))
+    return {
+        copy.child.ref: NestedStack(before=copy.raw, after=copy.raw)
+        for copy in (run.world.copies if written else ())
+        if names.is_stack(copy.child.ref.group, copy.child.ref.kind)
+        and not written.isdisjoint(source_readers.find_read_sources(copy.raw))
+    }
 
 
 def find_obsolete_stacks(run: PreviewRun) -> dict[ObjectRef, NestedStack]:

@@ -11,7 +11,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.change_plans import PreviewedChange
-from hearth.preview import planned_steps
+from hearth.preview import planned_steps, source_readers
 from support.fake_world import preview_of
 from support.ports.fake_connection import FakeWire
 from support.server import api_errors, fake_kinds
@@ -126,7 +126,9 @@ class FakePreviews:
             name=stack.name,
             hash_content=self._hashes.of_stack(stack.uid).hash,
         )
-        return planned_steps.make_change(preview, generation=present["metadata"]["generation"])
+        kinds = (fake_kinds.STACK, fake_kinds.RESOURCE_GROUP, fake_kinds.STACK_DEFINITION)
+        readers = source_readers.find_readers(raw for each in kinds for raw in self._server.list_all(each.kind))
+        return planned_steps.make_change(preview, generation=present["metadata"]["generation"], readers=readers)
 
 
 def plan_request(verb: str, plan: StackPlanObject) -> Request:

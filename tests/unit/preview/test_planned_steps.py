@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hearth.plan.target.approved_steps import ApprovedStep, ContentSeal
 from hearth.preview import planned_steps, previews
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.planned_steps import NotPlannable
+from hearth.preview.source_readers import NO_READERS, SourceReaders
 
 WEB = ObjectRef(group="apps", kind="Deployment", namespace="ns", name="web")
 
@@ -52,7 +54,8 @@ def test_an_update_has_the_paths_of_its_fields_and_no_values() -> None:
 
 CLAIM = ObjectRef(group="", kind="PersistentVolumeClaim", namespace="ns", name="data")
 OTHER = ObjectRef(group="apps", kind="Deployment", namespace="kube-system", name="web")
-ROLE = ObjectRef(group="rbac.authorization.k8s.io", kind="ClusterRole", namespace="", name="web")
+CLUSTER_ISSUER = ObjectRef(group="cert-manager.io", kind="ClusterIssuer", namespace="", name="web")
+GRANT = ObjectRef(group="rbac.authorization.k8s.io", kind="RoleBinding", namespace="ns", name="web")
 INNER = ObjectRef(group="hearth.dev", kind="Stack", namespace="ns", name="inner")
 ONE_WAY = Undo(grade=UndoGrade.ONE_WAY)
 
@@ -80,8 +83,9 @@ ONE_WAY = Undo(grade=UndoGrade.ONE_WAY)
                 ["its object is not in the namespace of the Stack"],
                 id=name,
             )
-            for name, ref in (("another namespace", OTHER), ("no namespace", ROLE))
+            for name, ref in (("another namespace", OTHER), ("no namespace", CLUSTER_ISSUER))
         ),
+        pytest.param(Change(action=Action.CREATE, resource="grant", ref=GRANT), ["it can give rights"], id="rights"),
         pytest.param(
             Change(action=Action.UPDATE, resource="web", ref=WEB, undo=ONE_WAY),
             ["a rollback cannot undo it"],
@@ -108,6 +112,11 @@ def test_a_step_says_why_it_is_risky(change: Change, risks: list[str]) -> None:
             ["a step in it is risky: web: it deletes the object"],
             id="a deletion",
         ),
+        pytest.param(
+            {"changes": (Change(action=Action.STOP, resource="web", ref=WEB),)},
+            ["a step in it is risky: web: stop, and the steps after it are unknown"],
+            id="a breakpoint",
+        ),
         pytest.param({"rejection": "wrong", "is_new": True}, ["a step in it is risky: wrong"], id="a mistake"),
         pytest.param(
             {"notes": ("the changes in it are not shown",)}, ["its own steps are unknown"], id="unknown steps"
@@ -122,6 +131,62 @@ def test_a_step_is_as_risky_as_those_of_its_nested_stack(inner: dict[str, Any], 
     (step,) = planned_steps.make_change(make_preview(change, nested=(nested,)), generation=4).steps
 
     assert step.get("risky", []) == risks
+
+
+SETTINGS = ObjectRef(group="", kind="ConfigMap", namespace="ns", name="settings")
+READ = SourceReaders(by_source={SETTINGS: [INNER]})
+
+
+@pytest.mark.parametrize(
+    ("inner", "readers", "risks"),
+    [
+        pytest.param(None, NO_READERS, [], id="no reader"),
+        pytest.param(None, READ, ["stack.hearth.dev/inner reads it, and its steps are unknown"], id="another Stack"),
+        pytest.param(
+            None,
+            SourceReaders(is_complete=False),
+            ["Stacks may read it, and their steps are unknown"],
+            id="too many Stacks",
+        ),
+        pytest.param((Change(action=Action.UPDATE, resource="web", ref=WEB),), READ, [], id="harmless steps"),
+        pytest.param(
+            (Change(action=Action.DELETE, resource="db", ref=CLAIM),),
+            READ,
+            ["stack.hearth.dev/inner reads it and has a risky step: db: it deletes the object"],
+            id="a deletion",
+        ),
+    ],
+)
+def test_a_step_is_as_risky_as_those_of_the_stacks_that_read_its_object(
+    inner: tuple[Change, ...] | None, readers: SourceReaders, risks: list[str]
+) -> None:
+    nested = [Preview(kind="Stack", namespace="ns", name="inner", is_new=False, changes=inner)] if inner else []
+    change = Change(action=Action.UPDATE, resource="settings", ref=SETTINGS)
+    preview = make_preview(change, nested=tuple(nested))
+
+    (step,) = planned_steps.make_change(preview, generation=4, readers=readers).steps
+
+    assert step.get("risky", []) == risks
+
+
+def test_a_step_is_not_risky_because_its_own_stack_reads_the_object() -> None:
+    readers = SourceReaders(by_source={SETTINGS: [dataclasses.replace(INNER, name="shop")]})
+    change = Change(action=Action.UPDATE, resource="settings", ref=SETTINGS)
+
+    (step,) = planned_steps.make_change(make_preview(change), generation=4, readers=readers).steps
+
+    assert "risky" not in step
+
+
+@pytest.mark.parametrize("action", [Action.CREATE, Action.UPDATE])
+def test_the_steps_of_an_instance_are_unknown(action: Action) -> None:
+    instance = ObjectRef(group="platform.example", kind="WebApp", namespace="ns", name="web")
+    readers = SourceReaders(instance_groups={"platform.example"})
+    change = Change(action=action, resource="web", ref=instance)
+
+    (step,) = planned_steps.make_change(make_preview(change), generation=4, readers=readers).steps
+
+    assert step["risky"] == ["its own steps are unknown"]
 
 
 def test_a_step_has_the_hash_of_its_manifest_and_the_paths_that_do_not_count() -> None:

@@ -7,17 +7,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from hearth.model import errors, names
 from hearth.model.child import Object
-from hearth.model.kinds import Kind
+from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.ownership.field_changes import ABSENT
 from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
+from hearth.preview.preview_run import NestedStack
 from hearth.preview.previews import UNSTORED
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
@@ -553,3 +554,42 @@ def test_what_an_adoption_removes_is_shown() -> None:
         "data.left": ABSENT,
         "metadata.labels.tier": ABSENT,
     }
+
+
+def test_nested_stacks_that_read_a_changed_object_are_previewed() -> None:
+    text = "resources: {a: {manifest: {apiVersion: v1, kind: ConfigMap, data: {v: '%s'}}}}"
+    nested = [
+        resource(
+            "Stack", api_version="hearth.dev/v1alpha1", spec={"templateRef": {"name": f"${{{source}.metadata.name}}"}}
+        )
+        for source in ("source", "other")
+    ]
+
+    def make_spec(version: int) -> Object:
+        sources = {
+            "source": config(**{"template.yaml": text % version}),
+            "other": config(**{"template.yaml": text % 1}),
+        }
+        return spec_of({**sources, "reader": nested[0], "stranger": nested[1]})
+
+    found: list[tuple[str, str]] = []
+
+    async def preview_nested(nested: NestedStack, sources: Mapping[ObjectRef, Object]) -> Preview:
+        assert nested.after is not None
+        name = nested.after["metadata"]["name"]
+        data = next(raw["data"] for ref, raw in sources.items() if ref.name == "shop-source")
+        found.append((name, data["template.yaml"]))
+        return Preview(kind="Stack", namespace="default", name=name, is_new=False)
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(stack_manifests.make_stack(make_spec(1)))
+        await asyncio.sleep(200)
+        request = preview_of.make_request(world.server, make_spec(2))
+        preview = await previews.make_preview(
+            FakeLiveCluster(world.server), request, now=preview_of.NOW, preview_nested=preview_nested
+        )
+        assert [each.name for each in preview.nested] == ["shop-reader"]
+
+    fake_world.run(test)
+    assert found == [("shop-reader", text % 2)]
