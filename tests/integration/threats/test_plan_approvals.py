@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import re
 import shlex
 import signal
@@ -270,6 +271,13 @@ async def test_the_commands_show_and_decide(threats: ThreatWorld, tmp_path: Path
         assert "no change waits for an approval" in await paster.stack.expect("plan", "shop")
         await paster.paste(refused, "kubectl create role .*")
         await reject_and_renew(threats, tenant, paster)
+        for verb, phase, data in (("approve", "UpdateComplete", "third"), ("reject", "UpdateStopped", "fourth")):
+            threats.api.patch("Stack", tenant.namespace, "shop", edit_data(data)).expect()
+            offer = rf"kubectl stack {verb} shop \S+ --namespace [a-z0-9-]+"
+            await paster.paste(
+                threats.wait_for(functools.partial(find_offer, threats, tenant, offer), what=offer), offer
+            )
+            threats.wait_phase(tenant.namespace, "shop", phase)
 
 
 async def reject_and_renew(threats: ThreatWorld, tenant: Tenant, paster: Paster) -> None:
@@ -302,6 +310,14 @@ async def reject_and_renew(threats: ThreatWorld, tenant: Tenant, paster: Paster)
 def edit_data(value: str) -> Object:
     """A merge patch that changes the ConfigMap of the Stack."""
     return {"spec": {"template": {"resources": {"a": make_config_map(data={"a": value})}}}}
+
+
+def find_offer(threats: ThreatWorld, tenant: Tenant, pattern: str) -> str:
+    """The message of the Stack, if it contains that command; otherwise ""."""
+    stack = threats.api.get("Stack", tenant.namespace, "shop") or {}
+    conditions = stack.get("status", {}).get("conditions", ())
+    ready = next((str(each["message"]) for each in conditions if each["type"] == "Ready"), "")
+    return ready if re.search(pattern, ready) else ""
 
 
 def find_shown_digest(text: str) -> str:

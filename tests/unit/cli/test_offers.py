@@ -28,6 +28,8 @@ TRIED = {
     ("cli.stack_commands.steering.plan_commands", "kubectl stack plan"): PLANS,
     ("cli.stack_views.causes.stack_causes", "kubectl stack plan"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack retry"): PLANS,
+    ("plan.status.plan_status", "kubectl stack approve"): PLANS,
+    ("plan.status.plan_status", "kubectl stack reject"): PLANS,
     ("cli.stack_views.plan_output", "kubectl stack …"): PLANS,
     ("cli.page.shown_definition", "kubectl stack rollout"): GATES,
     ("engine.admission.gate_decisions", "kubectl stack rollout"): GATES,
@@ -103,8 +105,6 @@ UNTRIED = {
     ("cli.stack_views.causes.advice", "kubectl auth"),
     ("cli.commands.import_", "kubectl delete"),
     ("plan.target.rollback_notes", "kubectl stack history"),
-    ("plan.status.plan_status", "kubectl stack approve"),
-    ("plan.status.plan_status", "kubectl stack reject"),
 }
 """Commands that no test runs yet. The list may only get shorter."""
 
