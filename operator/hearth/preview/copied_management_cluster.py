@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from hearth.engine.cluster_objects import HealthMarkObject, Revision, StackObject, StackPlanObject, StackSnapshotObject
 from hearth.model import names, well_known_kinds
 from hearth.model.api import status_fields
 from hearth.model.child import Object
-from hearth.model.errors import ApiStatusError, HearthError, TamperedRevision
+from hearth.model.errors import ApiStatusError, HearthError, SnapshotNotUsable, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
 from hearth.plan.ownership import apply_obstacles
@@ -191,6 +192,12 @@ class NoHealthMarks:
         """Write nothing."""
 
 
+NO_RESTORE: Final = (
+    "spec.rollback.toSnapshot: the rollback to StackSnapshot {name} cannot be previewed or planned; with spec.approval, "
+    "set spec.approval.required to Never first, which needs an approval, or use toRevision, which restores no data"
+)
+
+
 class NoSnapshots:
     """The port `SnapshotClient` without StackSnapshots."""
 
@@ -201,8 +208,8 @@ class NoSnapshots:
         return None
 
     def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:  # noqa: ARG002 -- the port
-        """Return None."""
-        return None
+        """Raise SnapshotNotUsable: a preview cannot show how volumes are restored."""
+        raise SnapshotNotUsable("SnapshotNotFound", NO_RESTORE.format(name=name))
 
     def snapshots(self) -> Collection[str]:
         """Return none."""

@@ -40,6 +40,7 @@ ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a previe
 UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on values that only the run can know"
 DELETED = "the Stack is deleted with the objects that it does not keep"
 ENDLESS = "the same objects are replaced repeatedly; the preview ends here"
+UNWANTED: Final = "no longer a member; if updatePolicy.maxRemoved does not allow the deletion, it waits for consent"
 HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
 UNSTORED: Final = "no revision stores the value of a sensitive parameter, so a rollback keeps the new one"
 SECRET_FIELDS: Final = ("data", "stringData")
@@ -185,7 +186,10 @@ async def list_changes(run: PreviewRun) -> list[Change]:
         for each in run.recorder.changes
     ]
     return changes + [
-        dataclasses.replace(each, is_uncertain=each.resource in uncertain or is_dependent(each, halted, run))
+        dataclasses.replace(
+            each,
+            is_uncertain=each.is_uncertain or each.resource in uncertain or is_dependent(each, halted, run),
+        )
         for each in list_unfinished(run)
     ]
 
@@ -300,6 +304,7 @@ def list_unfinished(run: PreviewRun) -> Iterator[Change]:
             yield make(action=Action.WAIT)
     if run.reconciler.planner is not None:
         yield from list_obsolete(run, run.reconciler.planner)
+        yield from list_unwanted_members(run, run.reconciler.planner)
 
 
 def grade_removal(copy: ObjectCopy, *, is_released: bool, adopts: bool) -> Undo:
@@ -336,6 +341,18 @@ def list_obsolete(run: PreviewRun, planner: StackPlanner) -> Iterator[Change]:
             yield make(action=Action.STOP, hook=enforcement.BEFORE[environment_rules.Action.DELETE])
     for name in planner.find_post_delete_stops():
         yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[environment_rules.Action.DELETE])
+
+
+def list_unwanted_members(run: PreviewRun, planner: StackPlanner) -> Iterator[Change]:
+    """Yield the members that a collection with `maxRemoved` deletes later, after the run of a preview."""
+    waiting = {name for root in planner.blueprint.collections for name in planner.removals.list_waiting(root)}
+    for copy in run.world.copies if waiting else ():
+        child = copy.child
+        is_own = child.stack_uid == run.world.stack.uid and child.resource in waiting
+        if is_own and not child.deleting and not step_planning.is_retained(child, planner.blueprint):
+            undo = grade_removal(copy, is_released=False, adopts=False)
+            make = functools.partial(Change, action=Action.DELETE, resource=child.resource, ref=child.ref)
+            yield make(reason=UNWANTED, undo=undo, is_uncertain=True)
 
 
 async def find_uncertain(run: PreviewRun) -> set[str]:

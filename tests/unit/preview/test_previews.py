@@ -16,7 +16,7 @@ from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.ownership.field_changes import ABSENT
-from hearth.preview import previews
+from hearth.preview import copied_management_cluster, previews
 from hearth.preview.changes import Action, Preview
 from hearth.preview.preview_run import NestedStack
 from hearth.preview.previews import UNSTORED
@@ -593,3 +593,30 @@ def test_nested_stacks_that_read_a_changed_object_are_previewed() -> None:
 
     fake_world.run(test)
     assert found == [("shop-reader", text % 2)]
+
+
+@pytest.mark.parametrize("limit", [0, 3], ids=["held", "allowed"])
+def test_members_that_a_collection_with_a_limit_deletes_later_are_shown(limit: int) -> None:
+    def make_spec(keys: list[str]) -> Object:
+        rules = {"keys": {"type": "array", "items": {"type": "string"}}}
+        collection = config(v="${item}") | {
+            "forEach": "params.keys",
+            "key": "item",
+            "updatePolicy": {"maxRemoved": limit},
+        }
+        kept = collection | {"deletionPolicy": "Retain"}
+        resources = {"own": collection, "kept": kept}
+        return spec_of(resources, parameters=rules) | {"parameters": {"keys": keys}}
+
+    shown = preview_after(make_spec(["a", "b", "c"]), make_spec(["a"]))
+
+    assert list_actions(shown) == [("own[b]", Action.DELETE), ("own[c]", Action.DELETE)]
+    assert {(each.is_uncertain, each.reason) for each in shown.changes} == {(True, previews.UNWANTED)}
+
+
+def test_a_rollback_to_a_snapshot_is_rejected_as_one_that_no_preview_can_show() -> None:
+    before = spec_of({"app": config(v="1")})
+
+    shown = preview_after(before, before | {"rollback": {"toSnapshot": "before"}})
+
+    assert (shown.changes, shown.rejection) == ((), copied_management_cluster.NO_RESTORE.format(name="before"))
