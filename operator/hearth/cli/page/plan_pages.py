@@ -121,7 +121,7 @@ async def confirm_decision(handlers: Handlers, request: web.Request) -> web.Stre
     )
     summary = shown_plan.describe(plan)
     effect = f"{summary.counts}. {summary.undo}" if not refusal and action.decision is Decision.APPROVED else ""
-    notes = tuple(filter(None, [summary.authors])) if effect else ()
+    notes = tuple(filter(None, [summary.warning, summary.authors])) if effect else ()
     decision = actions.Decision(refusal=refusal, effect=effect, notes=notes)
     values = {
         "action": action,

@@ -96,7 +96,9 @@ class PlanSummary:
     sentence: str
     """What the phase means, and what the user can do."""
     counts: str
-    """`Delete 1, change 2`."""
+    """`Delete 1, change 2; 1 risky step`."""
+    warning: str
+    """Which rule about approvals the change switches off; "" for none."""
     undo: str
     """How a rollback undoes the change; "" if that is unknown."""
     decided: str
@@ -146,6 +148,7 @@ def describe(plan: ShownPlan) -> PlanSummary:
         state=STATES.get(phase, RowState.WAITING),
         sentence=SENTENCES.get(phase, ""),
         counts=count_steps(plan),
+        warning=f"The change {plan.warning}." if plan.warning else "",
         undo=WHOLE_UNDO.get(object_fields.text(plan.raw, "spec", "undo"), ""),
         decided=plan_output.describe_approval(plan.approval) if plan.approval is not None else "",
         authors=describe_authors(plan),
@@ -166,7 +169,7 @@ def count_steps(plan: ShownPlan) -> str:
     """Return the number of steps by action."""
     found = collections.Counter(map(find_action, plan.make_preview(plan.stack).changes))
     counts = ", ".join(f"{title.lower()} {found[action]}" for action, title in TITLES.items() if found[action])
-    return counts.capitalize() or "No object changes"
+    return "; ".join(filter(None, (counts.capitalize() or "No object changes", plan.risk_count)))
 
 
 def describe_authors(plan: ShownPlan) -> str:
@@ -244,7 +247,7 @@ WHOLE_UNDO: Final[Mapping[str, str]] = {
 
 def list_notes(plan: ShownPlan) -> Iterator[str]:
     """Yield what a user must know in addition to the steps."""
-    yield from clean_all(object_fields.texts(plan.raw, "spec", "notes"))
+    yield from clean_all([each for each in object_fields.texts(plan.raw, "spec", "notes") if each != plan.warning])
     yield from (f"known only at run time: {each}" for each in clean_all(plan.unknown))
 
 

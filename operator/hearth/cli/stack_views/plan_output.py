@@ -15,6 +15,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
 from hearth.plan.resource.reversal import Undo, UndoGrade
+from hearth.plan.target import change_plans
 from hearth.preview.changes import Action, Change, Preview
 
 ENDED: Final = frozenset({"Completed", "Failed", "Superseded"})
@@ -66,6 +67,22 @@ class ShownPlan(NamedObject):
     def unknown(self) -> list[str]:
         """Return the values that are unknown until run time."""
         return object_fields.texts(self.raw, "spec", "unknown")
+
+    @property
+    def warning(self) -> str:
+        """Return which rule about approvals the change switches off, as a sentence; "" for none."""
+        return change_plans.SWITCHED_OFF.get(change_plans.read_switch(self.definition_hash), "")
+
+    @property
+    def definition_hash(self) -> str:
+        """Return what identifies the change."""
+        return object_fields.text(self.raw, "spec", "definitionHash")
+
+    @property
+    def risk_count(self) -> str:
+        """Return the number of risky steps, as `2 risky steps`; "" for none."""
+        found = sum(bool(step.get("risky")) for step in object_fields.entries(self.raw, "spec", "steps"))
+        return f"{found} risky step{'s' if found > 1 else ''}" if found else ""
 
     def make_preview(self, stack: StackState) -> Preview:
         """Return the steps as a preview."""
@@ -122,11 +139,16 @@ def list_lines(plan: ShownPlan, stack: StackState) -> Iterator[Line]:
     yield [(describe(plan, preview), "bold")]
     for step, change in zip(object_fields.entries(plan.raw, "spec", "steps"), preview.changes, strict=True):
         yield from list_step(step, change)
-    yield [(preview_output.summarize(preview), "")]
+    yield [(summarize(plan, preview), "")]
     for detail in list_details(plan, preview):
         yield [(detail, "")]
     for command in list_commands(plan, stack):
         yield [(f"  {command}", "")]
+
+
+def summarize(plan: ShownPlan, preview: Preview) -> str:
+    """Return the counts of the steps."""
+    return "; ".join(filter(None, (preview_output.summarize(preview), plan.risk_count)))
 
 
 def describe(plan: ShownPlan, preview: Preview) -> str:
@@ -148,7 +170,7 @@ def list_step(step: Mapping[str, Any], change: Change) -> Iterator[Line]:
 
 def list_details(plan: ShownPlan, preview: Preview) -> Iterator[str]:
     """Yield the further content of a plan, one sentence each."""
-    yield from (f"note: {safe_text.one_line(note)}" for note in preview.notes)
+    yield from (f"note: {safe_text.one_line(note)}" for note in preview.notes if note != plan.warning)
     yield from (f"unknown until run time: {safe_text.one_line(each)}" for each in plan.unknown)
     authors = enumeration.enumerate_names(object_fields.texts(plan.raw, "spec", "authors"))
     is_separate = object_fields.find(plan.raw, "spec", "separateApprover") is True
@@ -158,6 +180,8 @@ def list_details(plan: ShownPlan, preview: Preview) -> Iterator[str]:
         yield describe_approval(plan.approval)
     if expires := object_fields.text(plan.raw, "status", "expiresAt"):
         yield f"expires at: {safe_text.one_line(expires)}"
+    if plan.warning:
+        yield f"the change {plan.warning}"
     yield f"digest: {safe_text.one_line(plan.digest)}"
 
 
@@ -212,6 +236,6 @@ def write_markdown(plan: ShownPlan, stack: StackState) -> str:
     ]
     details = [f"- {preview_output.escape(each)}" for each in list_details(plan, preview)]
     commands = list(list_commands(plan, stack))
-    title, count = preview_output.escape(describe(plan, preview)), preview_output.summarize(preview)
+    title, count = preview_output.escape(describe(plan, preview)), summarize(plan, preview)
     head = [f"### {title}", "", f"**{count}**", "", *preview_output.write_block(body), "", *details]
     return "\n".join([*head, *(["", "```sh", *commands, "```"] if commands else [])])

@@ -12,6 +12,7 @@ import pytest
 from hearth.model import approvals, names
 from hearth.model.approvals import Approval, Decision
 from hearth.model.child import Object
+from hearth.plan.target import change_plans
 from support.server import api_errors
 from support.units import stack_page, team_page
 from support.units.blueprints import HASHER
@@ -106,7 +107,7 @@ async def test_a_plan_shows_its_steps_with_the_most_dangerous_ones_first(visitor
     ]
     assert places == sorted(places)
     for shown in (
-        "Delete 1, change 2, create 1, unknown action 1",
+        "Delete 1, change 2, create 1, unknown action 1; 2 risky steps",
         "A rollback cannot undo all of it.",
         "until 2026-12-01 08:30 UTC",
         "Why: it is not in the template",
@@ -286,6 +287,15 @@ async def test_a_stack_says_what_waits_and_reads_the_plan_once(visitor: Visitor)
         assert f'href="{visitor.root}{PAGE}"' in text
 
     assert visitor.api.asked.count(f"GET {PLANS}") == 1
+
+
+@pytest.mark.parametrize("path", ["plans", PAGE, f"{PAGE}/confirm?action=approve", "stacks/prod/shop"])
+async def test_a_change_that_switches_approvals_off_says_so(visitor: Visitor, path: str) -> None:
+    warning = change_plans.SWITCHED_OFF["off"]
+    plan = make_plan(definitionHash="k1:2/off", notes=[warning])
+    visitor.api.script |= make_script(plan, "patch", "approve")
+
+    assert (await visitor.get(path)).text.count(f"The change {warning}.") == 1
 
 
 async def test_a_user_who_cannot_read_plans_sees_that_a_change_waits(visitor: Visitor) -> None:

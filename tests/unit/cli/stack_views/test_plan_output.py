@@ -12,6 +12,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.model import approvals, names
 from hearth.model.approvals import Approval, Decision
 from hearth.model.child import Object
+from hearth.plan.target import change_plans
 from support.units.blueprints import HASHER
 
 DIGEST = "3f9c1a2e" + "0" * 56
@@ -76,7 +77,7 @@ stack/shop in a: plan shop-3f9c1a2e is Pending
 - delete      data (persistentvolumeclaim/data): it is not in the template
     undo: one-way
     risky: it deletes the object
-1 changed, 1 deleted; can be undone: not completely (one-way)
+1 changed, 1 deleted; can be undone: not completely (one-way); 1 risky step
 note: rolls back
 unknown until run time: name of the object that db creates
 authors, who cannot approve the change: alice, carol
@@ -98,6 +99,15 @@ digest: {DIGEST}
 )
 def test_each_phase_offers_the_commands_that_help(phase: str, commands: list[str]) -> None:
     assert list(plan_output.list_commands(ShownPlan(make_plan(phase=phase)), STACK)) == commands
+
+
+def test_a_change_that_switches_approvals_off_says_so_next_to_the_digest() -> None:
+    warning = change_plans.SWITCHED_OFF["relaxed"]
+    text = write(make_plan(steps=[*STEPS, STEPS[1]], definitionHash="k1:2/relaxed", notes=[warning]))
+
+    assert f"the change {warning}\ndigest: {DIGEST}" in text
+    assert text.count(warning) == 1
+    assert "; 2 risky steps\n" in text
 
 
 def test_the_decision_is_shown() -> None:
