@@ -303,7 +303,8 @@ async def test_stacks_that_exchange_objects(workers: Crew, user: RealUser, paste
     said = await paster.stack.expect("why", "first", code=1)
     await paster.paste(said.replace("STACK", "first"), r"kubectl stack cleanup first")
     for stack in pairs:
-        await paster.stack.expect("wait", stack, "--timeout", "60s")
+        # The failure is reported until the next attempt succeeds.
+        await paster.stack.expect("wait", stack, "--for=condition=Ready", "--timeout", "60s")
 
 
 async def test_work_that_failed_and_work_whose_value_no_longer_exists(
