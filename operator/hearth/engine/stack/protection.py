@@ -5,6 +5,7 @@ Only decides. `hearth.engine.stack.stack_deletion` holds the deletion of a Stack
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from hearth.engine.services import Services
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import instance_fields, limits, names, object_fields
 from hearth.model.child import Child
+from hearth.model.kinds import Kind
 from hearth.plan.stack import options
 from hearth.template.blueprint import Blueprint
 from hearth.template.parser import policies
@@ -63,13 +65,20 @@ def find_within(
 
     blueprint: of the outer Stack; None if it is not loaded. Retained nested Stacks protect nothing, because they stay.
     """
+    # While thousands of objects are deleted, each reconcile looks at all that are left.
+    is_stack = functools.cache(functools.partial(is_nestable, services=services))
     for children in services.find_children_cluster(uid).children(uid).values():
         for child in children:
-            if not child.is_identified or relatives.is_retained(child, blueprint):
+            if not (is_stack(child.kind) and child.is_identified) or relatives.is_retained(child, blueprint):
                 continue
             if found := explain_nested(child, services, depth=depth):
                 return found
     return ""
+
+
+def is_nestable(kind: Kind, services: Services) -> bool:
+    """Return whether objects of the kind are Stacks: also ResourceGroups, and instances of StackDefinitions."""
+    return names.is_stack(kind.group, kind.name) or services.management_cluster.find_forms(kind.key) is not None
 
 
 def notify_outer(uid: str, services: Services) -> None:
