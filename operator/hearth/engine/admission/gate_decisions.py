@@ -16,8 +16,10 @@ from hearth.engine.admission.plan_decisions import (
     VERB,
     AccessReviews,
     deny,
+    deny_several,
     find_operator_denial,
     list_annotations,
+    list_requests,
     replace_requests,
 )
 from hearth.engine.admission.review import ALLOWED, Author, Review, ReviewResult
@@ -56,7 +58,7 @@ class GateCheck:
                 f"{names.REQUEST_REJECT} to the digest of the gate"
             )
         denials = [each for each in (await self._find_spec_denial(review, review.old),) if each]
-        requested = [key for key in REQUESTS if after.get(key) and after[key] != before.get(key)]
+        requested = list_requests(before, after)
         result = ALLOWED
         match requested:
             case []:
@@ -64,7 +66,7 @@ class GateCheck:
             case [key]:
                 result = await self._decide(review, review.old, key=key, now=now)
             case _:
-                result = deny(f"{' and '.join(requested)} are set at once; set one of them")
+                result = deny_several(requested)
         denials += [result.denial] if result.denial else []
         if denials:
             return deny("; ".join(denials))

@@ -5,7 +5,7 @@ This is the only place that creates stamps of plans. Unlike in other reviews, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from hearth.engine.admission.review import ALLOWED, Author, Review, ReviewResult
@@ -57,14 +57,14 @@ class DecisionCheck:
                 f"{names.ANNOTATION_APPROVAL}: only the operator sets or removes it; to decide, set "
                 f"{names.REQUEST_APPROVE} or {names.REQUEST_REJECT} to the digest of the plan"
             )
-        requested = [key for key in REQUESTS if after.get(key) and after[key] != before.get(key)]
+        requested = list_requests(before, after)
         match requested:
             case []:
                 return ALLOWED
             case [key]:
                 return await self._decide(review, review.old, key=key, now=now)
             case _:
-                return deny(f"{' and '.join(requested)} are set at once; set one of them")
+                return deny_several(requested)
 
     async def _decide(self, review: Review, old: Object, *, key: str, now: float) -> ReviewResult:
         """Review one request. key: its annotation."""
@@ -188,6 +188,16 @@ def identify_plan(raw: Object) -> ApprovalSubject:
     """Return the identity of a stored plan."""
     namespace, name, uid = (object_fields.text(raw, "metadata", key) for key in ("namespace", "name", "uid"))
     return ApprovalSubject(namespace=namespace, name=name, uid=uid, digest=object_fields.text(raw, "spec", "digest"))
+
+
+def list_requests(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return the annotations of requests that a write adds or changes. before, after: all annotations."""
+    return [key for key in REQUESTS if after.get(key) and after[key] != before.get(key)]
+
+
+def deny_several(requested: Sequence[str]) -> ReviewResult:
+    """Return the denial of a write with more than one request."""
+    return deny(f"{' and '.join(requested)} are set at once; set one of them")
 
 
 def list_annotations(raw: Object) -> Mapping[str, str]:
